@@ -1,22 +1,4 @@
 /** The whole public surface: every name listed, types apart. */
-export { ERROR_CODES, isSandboxError, SandboxError } from "./primitives/errors.js";
-export {
-	bytes,
-	formatDuration,
-	formatSize,
-	GiB,
-	KiB,
-	MiB,
-	parseDuration,
-	parseSize,
-	TiB,
-} from "./primitives/units.js";
-export { DEFAULT_PREFIX, DEFAULT_RUNTIME, DEFAULTS, RUNTIME_DEFAULTS } from "./sandboxes/defaults.js";
-export { NAME_RULE } from "./sandboxes/names.js";
-export { describeReason } from "./sandboxes/reasons.js";
-export { Sandbox } from "./sandboxes/sandbox.js";
-export { Sandboxes } from "./sandboxes/sandboxes.js";
-export { RULES } from "./sandboxes/shape.js";
 
 export type { ContainerState, PublishedPort } from "./engine/engine.js";
 export type { ExecOptions, ExecResult } from "./exec/request.js";
@@ -30,11 +12,25 @@ export type {
 	SandboxErrorOptions,
 	UnreachableCause,
 } from "./primitives/errors.js";
+export { ERROR_CODES, isSandboxError, SandboxError } from "./primitives/errors.js";
 export type { Progress, ProgressSink } from "./primitives/progress.js";
 export type { Bytes } from "./primitives/units.js";
+export {
+	bytes,
+	formatDuration,
+	formatSize,
+	GiB,
+	KiB,
+	MiB,
+	parseDuration,
+	parseSize,
+	TiB,
+} from "./primitives/units.js";
 export type { ShapeDefaults } from "./sandboxes/defaults.js";
+export { DEFAULT_PREFIX, DEFAULT_RUNTIME, DEFAULTS, RUNTIME_DEFAULTS } from "./sandboxes/defaults.js";
 export type { EventSink, Outcome, SandboxEvent } from "./sandboxes/events.js";
 export type { SandboxInfo } from "./sandboxes/list.js";
+export { NAME_RULE } from "./sandboxes/names.js";
 export type {
 	CallOptions,
 	CreateOptions,
@@ -46,5 +42,9 @@ export type {
 	ShapeOptions,
 } from "./sandboxes/options.js";
 export type { Reason } from "./sandboxes/reasons.js";
+export { describeReason } from "./sandboxes/reasons.js";
+export { Sandbox } from "./sandboxes/sandbox.js";
 export type { PlanResult, RuntimeImages, SandboxesOptions } from "./sandboxes/sandboxes.js";
+export { Sandboxes } from "./sandboxes/sandboxes.js";
 export type { Adjustable, Mismatch, MountShape, PortShape, RuleName, Shape } from "./sandboxes/shape.js";
+export { RULES } from "./sandboxes/shape.js";

@@ -45,7 +45,8 @@ function parseAddress(field: string, text: string, env: NodeJS.ProcessEnv, conte
 	if (value.startsWith("/")) return unix(value);
 	if (value.startsWith("unix://")) {
 		const path = value.slice("unix://".length) || USUAL_SOCKET;
-		if (!path.startsWith("/")) throw invalid(field, "unix:// and an absolute path", text, "as in unix:///run/docker.sock");
+		if (!path.startsWith("/"))
+			throw invalid(field, "unix:// and an absolute path", text, "as in unix:///run/docker.sock");
 		return unix(path);
 	}
 	const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(value)?.[1]?.toLowerCase();
@@ -73,10 +74,17 @@ function tcp(
 	} catch {
 		throw invalid(field, expected, withoutUser(value));
 	}
-	if (url.hostname === "" || url.username !== "" || url.password !== "" || /[^/]/.test(url.pathname) || url.search !== "")
+	if (
+		url.hostname === "" ||
+		url.username !== "" ||
+		url.password !== "" ||
+		/[^/]/.test(url.pathname) ||
+		url.search !== ""
+	)
 		throw invalid(field, `${expected}, without user, path or query`, withoutUser(value));
 	const certPath = contextCerts ?? (env["DOCKER_CERT_PATH"] || undefined);
-	const secure = scheme === "https" || (scheme === "tcp" && (certPath !== undefined || Boolean(env["DOCKER_TLS_VERIFY"])));
+	const secure =
+		scheme === "https" || (scheme === "tcp" && (certPath !== undefined || Boolean(env["DOCKER_TLS_VERIFY"])));
 	const port = url.port === "" ? usualPort(scheme, secure) : Number(url.port);
 	const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
 	const address = `${secure && scheme === "tcp" ? "https" : scheme}://${url.hostname}:${port}`;

@@ -13,17 +13,15 @@ export interface OpeningSocket {
 
 /** Begins to connect. Errors come as the socket's `error` event, a certificate that cannot be read as a throw. */
 export async function openSocket(address: EngineAddress): Promise<OpeningSocket> {
-	// The engine's end of its answer must not end ours: an exec's stdin and stdout end apart.
-	if (address.kind === "unix")
-		return { socket: connect({ path: address.socketPath, allowHalfOpen: true }), readyEvent: "connect" };
+	if (address.kind === "unix") return { socket: connect({ path: address.socketPath }), readyEvent: "connect" };
 	const { host, port } = address;
 	if (!address.tls) {
-		const socket = connect({ host, port, allowHalfOpen: true });
+		const socket = connect({ host, port });
 		socket.setNoDelay(true);
 		return { socket, readyEvent: "connect" };
 	}
 	const tls = await import("node:tls");
-	const socket = tls.connect({ host, port, allowHalfOpen: true, servername: servername(host), ...tlsFiles(address) });
+	const socket = tls.connect({ host, port, servername: servername(host), ...tlsFiles(address) });
 	socket.setNoDelay(true);
 	return { socket, readyEvent: "secureConnect" };
 }

@@ -2,7 +2,7 @@
 import { readSingleFile } from "../archive/read-single-file.js";
 import type { CallOptions, PathStat } from "./engine.js";
 import { type ApiAnswer, type EngineApi, meansNoContainer, segment } from "./engine-api.js";
-import { engineFailed } from "./engine-errors.js";
+import { engineFailed, refused, shortId } from "./engine-errors.js";
 import type { ResponseHead } from "./http-response.js";
 import { numberOf, objectOf, textOf } from "./json-fields.js";
 
@@ -46,25 +46,22 @@ export class ContainerFiles {
 		const answer = await this.#archive("HEAD", id, path, options);
 		if (answer.status === 200) return toPathStat(answer.headers.get("x-docker-container-path-stat") ?? "");
 		// A refusal of HEAD has no body: only GET tells a missing container from a missing path.
-		return await this.#explain(await this.#archive("GET", id, path, options), id, path);
+		return explain(await this.#archive("GET", id, path, options), id, path);
 	}
 
 	async #readRegular(id: string, path: string, options: CallOptions): Promise<Buffer | undefined> {
 		const answer = await this.#archive("GET", id, path, options, (head) => {
 			const stat = head.status === 200 ? toPathStat(head.headers.get("x-docker-container-path-stat") ?? "") : undefined;
 			if (stat && (!stat.regular || stat.size > MAX_FILE_BYTES))
-				throw engineFailed(`reading ${path} of container ${id}`, 200, "other", `it is no regular file of up to ${MAX_FILE_BYTES} bytes`);
+				throw engineFailed(
+					`reading ${path} of container ${shortId(id)}`,
+					200,
+					"other",
+					`it is no regular file of up to ${MAX_FILE_BYTES} bytes`,
+				);
 		});
-		if (answer.status !== 200) return await this.#explain(answer, id, path);
-		return await readSingleFile(answer.archive);
-	}
-
-	/** `undefined` for a path that is not there; throws for all else. */
-	async #explain(answer: ApiAnswer, id: string, path: string): Promise<undefined> {
-		if (meansNoContainer(answer))
-			throw engineFailed(`looking at ${path} of container ${id}`, 404, "no_such_container", answer.sentence);
-		if (answer.status === 404 || /not a directory/i.test(answer.sentence)) return undefined;
-		throw engineFailed(`looking at ${path} of container ${id}`, answer.status, "other", answer.sentence);
+		if (answer.status !== 200) return explain(answer, id, path);
+		return await readSingleFile(answer.bytes);
 	}
 
 	async #archive(
@@ -73,9 +70,9 @@ export class ContainerFiles {
 		path: string,
 		options: CallOptions,
 		onHead?: (head: ResponseHead) => void,
-	): Promise<ApiAnswer & { readonly archive: Buffer }> {
+	): Promise<ApiAnswer & { readonly bytes: Buffer }> {
 		return await this.#api.callForBytes({
-			what: `reading ${path} of container ${id}`,
+			what: `reading ${path} of container ${shortId(id)}`,
 			subject: "container",
 			method,
 			path: `/containers/${segment("container", id)}/archive`,
@@ -86,6 +83,15 @@ export class ContainerFiles {
 			signal: options.signal,
 		});
 	}
+}
+
+/** `undefined` for a path that is not there; throws for all else. */
+function explain(answer: ApiAnswer, id: string, path: string): undefined {
+	const what = `looking at ${path} of container ${shortId(id)}`;
+	if (meansNoContainer(answer)) throw engineFailed(what, 404, "no_such_container", answer.sentence);
+	// Seen on API 1.41: a path that leads through a file is a 500.
+	if (answer.status === 404 || /not a directory/i.test(answer.sentence)) return undefined;
+	throw refused(what, answer.status, answer.sentence, "container");
 }
 
 function toPathStat(header: string): KindOfPath | undefined {

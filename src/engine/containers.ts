@@ -4,7 +4,7 @@ import { toContainerConfig, toGraceSeconds } from "./container-config.js";
 import { toContainerRecord, toContainerSummary } from "./container-record.js";
 import type { CallOptions, ContainerRecord, ContainerSpec, ContainerSummary } from "./engine.js";
 import { type ApiAnswer, carries, type EngineApi, labelFilter, segment } from "./engine-api.js";
-import { engineFailed, failureOf } from "./engine-errors.js";
+import { engineFailed, failureOf, refused, shortId } from "./engine-errors.js";
 import { isJsonObject, listOf, objectOf, textOf, textsOf } from "./json-fields.js";
 
 /** Work that the engine may need long for on a busy machine. */
@@ -37,7 +37,7 @@ export class Containers {
 
 	async inspect(idOrName: string, options: CallOptions = {}): Promise<ContainerRecord | undefined> {
 		const answer = await this.#api.call({
-			what: `looking at container ${idOrName}`,
+			what: `looking at container ${shortId(idOrName)}`,
 			subject: "container",
 			method: "GET",
 			path: `/containers/${segment("container", idOrName)}/json`,
@@ -79,11 +79,20 @@ export class Containers {
 	}
 
 	async pause(id: string, options: CallOptions = {}): Promise<void> {
-		await this.#change(id, "pause", "pausing", LONG_WORK_MS, options);
+		const answer = await this.#change(id, "pause", "pausing", LONG_WORK_MS, options, undefined, [304, 409]);
+		if (answer.status === 409 && !/already paused/i.test(answer.sentence))
+			throw refused(`pausing container ${shortId(id)}`, 409, answer.sentence, "container");
 	}
 
 	async unpause(id: string, options: CallOptions = {}): Promise<void> {
-		await this.#change(id, "unpause", "unpausing", LONG_WORK_MS, options);
+		// Seen on API 1.41: that it is not paused is a 500.
+		const answer = await this.#change(id, "unpause", "unpausing", LONG_WORK_MS, options, undefined, [304, 409, 500]);
+		if (answer.status < 400) return;
+		const what = `unpausing container ${shortId(id)}`;
+		if (!/not paused/i.test(answer.sentence)) throw refused(what, answer.status, answer.sentence, "container");
+		const state = (await this.inspect(id, options))?.state;
+		if (state !== "running")
+			throw engineFailed(what, answer.status, state ? "not_running" : "no_such_container", answer.sentence);
 	}
 
 	async rename(id: string, name: string, options: CallOptions = {}): Promise<void> {
@@ -94,7 +103,7 @@ export class Containers {
 		const deadline = Date.now() + REMOVAL_WAIT_MS;
 		for (let waited = false; ; waited = true) {
 			const answer = await this.#api.call({
-				what: `removing container ${id}`,
+				what: `removing container ${shortId(id)}`,
 				subject: "container",
 				method: "DELETE",
 				path: `/containers/${segment("container", id)}`,
@@ -107,7 +116,7 @@ export class Containers {
 			if (answer.status !== 409) return true;
 			const failure = failureOf(409, answer.sentence, "container");
 			if (failure !== "removal_in_progress" || Date.now() > deadline)
-				throw engineFailed(`removing container ${id}`, 409, failure, answer.sentence);
+				throw engineFailed(`removing container ${shortId(id)}`, 409, failure, answer.sentence);
 			await this.#whileRemoving(id, deadline, options);
 		}
 	}
@@ -128,14 +137,15 @@ export class Containers {
 		timeoutMs: number,
 		options: CallOptions,
 		query?: Readonly<Record<string, string | number>>,
+		accept: readonly number[] = [304],
 	): Promise<ApiAnswer> {
 		return this.#api.call({
-			what: `${doing} container ${id}`,
+			what: `${doing} container ${shortId(id)}`,
 			subject: "container",
 			method: "POST",
 			path: `/containers/${segment("container", id)}/${action}`,
 			query,
-			accept: [304],
+			accept,
 			timeoutMs,
 			signal: options.signal,
 		});

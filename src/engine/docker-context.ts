@@ -27,7 +27,9 @@ export function currentDockerContext(env: NodeJS.ProcessEnv): DockerContext | un
 	if (name === "" || name === "default") return undefined;
 	// Contexts are stored under the hash of their name. Only who uses them pays for loading node:crypto.
 	const id = process.getBuiltinModule("node:crypto").createHash("sha256").update(name).digest("hex");
-	const endpoint = objectOf(objectOf(readJson(join(dir, "contexts", "meta", id, "meta.json"))?.["Endpoints"])["docker"]);
+	const endpoint = objectOf(
+		objectOf(readJson(join(dir, "contexts", "meta", id, "meta.json"))?.["Endpoints"])["docker"],
+	);
 	const host = textOf(endpoint["Host"]);
 	if (host === "")
 		throw invalid(

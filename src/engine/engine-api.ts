@@ -47,6 +47,16 @@ export class EngineApi {
 		return this.#judge(request, await this.#client.request({ ...request, target: target(request) }));
 	}
 
+	/** A call whose good answer is not JSON. */
+	async callForBytes(request: ApiRequest): Promise<ApiAnswer & { readonly bytes: Buffer }> {
+		const response = await this.#client.request({ ...request, target: target(request) });
+		if (response.status < 300) {
+			if (!response.headers.has("api-version")) throw this.notAnEngine("its answer has no Api-Version");
+			return { ...response, data: undefined, sentence: "", bytes: response.body };
+		}
+		return { ...this.#judge(request, response), bytes: Buffer.alloc(0) };
+	}
+
 	/** A call that is answered with a stream in both directions. */
 	async open(request: ApiRequest): Promise<UpgradedConnection> {
 		const answer = await this.#client.upgrade({ ...request, target: target(request) });
@@ -83,7 +93,9 @@ export function segment(field: string, value: string): string {
 
 /** Labels as the engine's filter; an empty value matches any where `emptyMatchesAny`. */
 export function labelFilter(labels: Readonly<Record<string, string>>, emptyMatchesAny = false): string {
-	const label = Object.entries(labels).map(([key, value]) => (emptyMatchesAny && value === "" ? key : `${key}=${value}`));
+	const label = Object.entries(labels).map(([key, value]) =>
+		emptyMatchesAny && value === "" ? key : `${key}=${value}`,
+	);
 	return JSON.stringify({ label });
 }
 
@@ -145,8 +157,12 @@ function isOlder(version: string, floor: string): boolean {
 }
 
 function tooOld(address: string, version: string): SandboxError<"unsupported"> {
-	return new SandboxError("unsupported", `the engine at ${address} speaks API ${version}, older than ${MIN_API_VERSION}`, {
-		details: { what: `engine API ${version}` },
-		hint: "use Docker 20.10 or later",
-	});
+	return new SandboxError(
+		"unsupported",
+		`the engine at ${address} speaks API ${version}, older than ${MIN_API_VERSION}`,
+		{
+			details: { what: `engine API ${version}` },
+			hint: "use Docker 20.10 or later",
+		},
+	);
 }

@@ -118,3 +118,8 @@ export function engineFailed(
 	const said = sentence.trim() || `it gave no reason (HTTP ${status})`;
 	return new SandboxError("engine_failed", `${what}: ${said}`, { details: { status, failure, call: what } });
 }
+
+/** An id as messages show it; a name stays as it is. */
+export function shortId(idOrName: string): string {
+	return /^[0-9a-f]{64}$/.test(idOrName) ? idOrName.slice(0, 12) : idOrName;
+}

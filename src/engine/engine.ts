@@ -6,7 +6,7 @@
  * A failure is a `SandboxError`: `engine_unavailable` where no engine answers, `engine_failed` (with `details.failure`
  * saying why, in our words) where it refuses.
  */
-import type { ProgressSink } from "../primitives/progress.ts";
+import type { ProgressSink } from "../primitives/progress.js";
 
 export type ContainerState = "created" | "running" | "paused" | "restarting" | "removing" | "exited" | "dead";
 
@@ -137,7 +137,10 @@ export interface RunningExec {
 	/** End of the command's stdin. */
 	endInput(): void;
 	resize(size: { readonly columns: number; readonly rows: number }): Promise<void>;
-	/** The stream has ended: all output has been handed over. Rejects when the connection broke. */
+	/**
+	 * The stream has ended: all output has been handed over. Rejects when the connection broke or was given up with
+	 * {@link close}, and with what the sink threw. A break looks like an end where the engine was killed: ask {@link Engine.inspectExec}.
+	 */
 	readonly ended: Promise<void>;
 	/** Drops the connection. The command goes on. Safe to call at any time and again. */
 	close(): void;
@@ -217,7 +220,7 @@ export interface Engine {
 
 	/** Makes a container without starting it. Name taken: `engine_failed` with `name_taken`. */
 	createContainer(spec: ContainerSpec, options?: CallOptions): Promise<{ id: string; warnings: readonly string[] }>;
-	/** By id or by exact name; `undefined` when there is none. */
+	/** By whole id or by exact name; `undefined` when there is none. */
 	inspectContainer(idOrName: string, options?: CallOptions): Promise<ContainerRecord | undefined>;
 	/** All containers, in any state, that carry each of the labels with exactly that value. */
 	listContainers(labels: Readonly<Record<string, string>>, options?: CallOptions): Promise<ContainerSummary[]>;
@@ -225,7 +228,9 @@ export interface Engine {
 	startContainer(id: string, options?: CallOptions): Promise<boolean>;
 	/** Tells the main process to end, kills it after the grace (rounded up to seconds); returns when it no longer runs. `false` when it did not run. */
 	stopContainer(id: string, graceMs: number, options?: CallOptions): Promise<boolean>;
+	/** Holds all its processes still, or leaves them so. Not running: `not_running`. */
 	pauseContainer(id: string, options?: CallOptions): Promise<void>;
+	/** Lets it go on, or leaves it running. Not running: `not_running`. */
 	unpauseContainer(id: string, options?: CallOptions): Promise<void>;
 	renameContainer(id: string, name: string, options?: CallOptions): Promise<void>;
 	/** Kills and deletes it with its anonymous volumes; waits out a removal that is under way. `false` when there was none. */

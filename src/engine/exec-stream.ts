@@ -1,7 +1,7 @@
 /** One running exec: its output taken apart and handed over at the sink's pace, its input, its end. */
 import type { Socket } from "node:net";
 import { systemCode } from "../primitives/errors.js";
-import { Demuxer, DemuxError } from "./demux.js";
+import { DemuxError, Demuxer } from "./demux.js";
 import type { ExecSink, RunningExec } from "./engine.js";
 import { unavailable, unavailableBecause } from "./engine-errors.js";
 import type { UpgradedConnection } from "./http-client.js";

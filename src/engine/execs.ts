@@ -2,6 +2,7 @@
 import { toEnvList } from "./container-config.js";
 import type { CallOptions, ExecRecord, ExecSink, ExecSpec, RunningExec } from "./engine.js";
 import { type EngineApi, segment } from "./engine-api.js";
+import { shortId } from "./engine-errors.js";
 import { ExecStream } from "./exec-stream.js";
 import { numberOf, objectOf, textOf } from "./json-fields.js";
 
@@ -21,15 +22,10 @@ export class Execs {
 		this.#api = api;
 	}
 
-	async start(
-		containerId: string,
-		spec: ExecSpec,
-		sink: ExecSink,
-		options: CallOptions = {},
-	): Promise<RunningExec> {
+	async start(containerId: string, spec: ExecSpec, sink: ExecSink, options: CallOptions = {}): Promise<RunningExec> {
 		const id = await this.#create(containerId, spec, options);
 		const connection = await this.#api.open({
-			what: `starting a command in container ${containerId}`,
+			what: `starting a command in container ${shortId(containerId)}`,
 			subject: "exec",
 			method: "POST",
 			path: `/exec/${segment("exec", id)}/start`,
@@ -73,7 +69,7 @@ export class Execs {
 
 	async #create(containerId: string, spec: ExecSpec, options: CallOptions): Promise<string> {
 		const { data } = await this.#api.call({
-			what: `preparing a command in container ${containerId}`,
+			what: `preparing a command in container ${shortId(containerId)}`,
 			subject: "container",
 			method: "POST",
 			path: `/containers/${segment("container", containerId)}/exec`,

@@ -90,10 +90,7 @@ export class HttpClient {
 			onHead: request.onHead,
 		});
 		return new Promise((resolve, reject) => {
-			const timer = setTimeout(
-				() => fail(unavailable(address, "timeout", `no answer within ${limitMs} ms`)),
-				limitMs,
-			);
+			const timer = setTimeout(() => fail(unavailable(address, "timeout", `no answer within ${limitMs} ms`)), limitMs);
 			const connectTimer = setTimeout(
 				() => fail(unavailable(address, "timeout", `no connection within ${connectLimitMs} ms`)),
 				connectLimitMs,

@@ -92,7 +92,9 @@ export class ResponseReader {
 		if (this.#state === "until-close") this.#state = "done";
 		if (this.#state !== "done")
 			throw new HttpFormatError(
-				this.#head ? "the connection was closed in the middle of the answer" : "the connection was closed without an answer",
+				this.#head
+					? "the connection was closed in the middle of the answer"
+					: "the connection was closed without an answer",
 				true,
 			);
 	}
@@ -186,7 +188,9 @@ export class ResponseReader {
 /** Whether the connection goes on as a stream of the engine's own after this head. Older engines say 200 for it. */
 export function startsRawStream(head: ResponseHead): boolean {
 	const type = head.headers.get("content-type") ?? "";
-	return head.status === 101 || (head.status === 200 && /^application\/vnd\.docker\.(raw|multiplexed)-stream/.test(type));
+	return (
+		head.status === 101 || (head.status === 200 && /^application\/vnd\.docker\.(raw|multiplexed)-stream/.test(type))
+	);
 }
 
 function parseHead(text: string): ResponseHead {

@@ -25,21 +25,20 @@ export async function buildRuntime(
 ): Promise<ImageRecord> {
 	const tag = toTag(recipe.runtime, contentHash);
 	onProgress({ stage: "build", message: `building ${tag}` });
-	const context = await packDirectory(recipe.context, { signal });
-	// The engine room reads the stream; whoever destroys it early has told the caller why.
-	context.on("error", () => {});
 	try {
-		await engine.buildImage(
-			{
-				context,
-				tag,
-				buildArgs: recipe.buildArgs,
-				labels: { [RUNTIME_LABEL]: recipe.runtime, [CONTENT_LABEL]: contentHash },
-			},
-			{ signal, onProgress },
-		);
-	} finally {
-		context.destroy();
+		const context = await packDirectory(recipe.context, { signal });
+		// A client that sends a stream may wait for ever when the stream fails: the failure ends the call as well.
+		const broken = new AbortController();
+		context.on("error", (error) => broken.abort(error));
+		try {
+			const labels = { [RUNTIME_LABEL]: recipe.runtime, [CONTENT_LABEL]: contentHash };
+			const spec = { context, tag, buildArgs: recipe.buildArgs, labels };
+			await engine.buildImage(spec, { signal: AbortSignal.any([signal, broken.signal]), onProgress });
+		} finally {
+			context.destroy();
+		}
+	} catch (error) {
+		throw toBuildError(error, tag);
 	}
 	const image = await engine.inspectImage(tag, { signal });
 	if (!image) throw buildFailed(tag, "the image was built, and is gone again");

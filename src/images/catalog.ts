@@ -6,7 +6,7 @@ import { asRecord, invalid, nearest, refuseUnknownKeys } from "../primitives/che
 import { SandboxError } from "../primitives/errors.js";
 
 /** A runtime of the user's own: the folder of its Dockerfile, or that and its build arguments. */
-export type CustomRuntime =
+export type RuntimeSource =
 	| string
 	| {
 			/** The folder that holds the Dockerfile. Left out: the folder that ships under this name. */
@@ -31,7 +31,7 @@ const MAX_RUNTIME_LENGTH = 100;
  */
 export function readCatalog(
 	directory: string,
-	custom: Readonly<Record<string, CustomRuntime>> = {},
+	custom: Readonly<Record<string, RuntimeSource>> = {},
 ): ReadonlyMap<string, Recipe> {
 	const recipes = new Map<string, Recipe>();
 	for (const runtime of readdirSync(directory).sort()) {
@@ -77,14 +77,14 @@ function toRecipe(runtime: string, value: unknown, shipped: Recipe | undefined):
 		throw invalid("images", "runtime names of lower-case letters, digits and single . _ - between them", runtime);
 	const options = typeof value === "string" ? { context: value } : asRecord(field, value);
 	refuseUnknownKeys(field, options, ["context", "buildArgs"]);
-	const context = options["context"] ?? shipped?.context;
+	const { context = shipped?.context, buildArgs: rawArguments = {} } = options;
 	if (typeof context !== "string" || context === "")
 		throw invalid(`${field}.context`, "the path of a folder with a Dockerfile", context);
 	const absolute = resolve(context);
 	if (!existsSync(join(absolute, "Dockerfile")))
 		throw invalid(`${field}.context`, "the path of a folder with a Dockerfile", context);
 	const buildArgs: Record<string, string> = {};
-	for (const [name, argument] of Object.entries(asRecord(`${field}.buildArgs`, options["buildArgs"] ?? {}))) {
+	for (const [name, argument] of Object.entries(asRecord(`${field}.buildArgs`, rawArguments))) {
 		if (typeof argument !== "string") throw invalid(`${field}.buildArgs.${name}`, "a string", argument);
 		buildArgs[name] = argument;
 	}

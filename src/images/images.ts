@@ -2,8 +2,9 @@
 import type { CallOptions, Engine, ImageRecord } from "../engine/engine.js";
 import { throwIfAborted } from "../primitives/abort.js";
 import { invalid } from "../primitives/checks.js";
+import type { ProgressSink } from "../primitives/progress.js";
 import { buildRuntime, RUNTIME_LABEL, toBuildError, toTag } from "./build-runtime.js";
-import { type CustomRuntime, getRecipe, type Recipe, readCatalog, shippedImages } from "./catalog.js";
+import { getRecipe, type Recipe, type RuntimeSource, readCatalog, shippedImages } from "./catalog.js";
 import { ContentHashes } from "./content-hash.js";
 import { type ImageFacts, ImageFactsReader } from "./image-facts.js";
 import { PlatformCheck } from "./platform.js";
@@ -11,12 +12,14 @@ import { pullImage } from "./pull-image.js";
 import { parseReference, toText } from "./reference.js";
 import { SharedWork, type WaitOptions } from "./shared-work.js";
 
+export type { RuntimeSource };
+
 export interface ImagesOptions {
 	readonly engine: Engine;
 	/** The directory of the shipped runtimes. Left out: the one of this package. */
 	readonly catalog?: string | undefined;
 	/** Runtimes of the user's own, by name. One with the name of a shipped runtime takes its place. */
-	readonly custom?: Readonly<Record<string, CustomRuntime>> | undefined;
+	readonly custom?: Readonly<Record<string, RuntimeSource>> | undefined;
 	/** Where what is known of images is kept between processes. Left out: nowhere. */
 	readonly cacheDirectory?: string | undefined;
 }
@@ -33,11 +36,12 @@ export interface ResolvedImage {
 }
 
 /** A runtime, and its image as far as there is one. */
-export interface RuntimeImage {
+export interface ImageInfo {
 	readonly runtime: string;
-	/** The tag that its folder has now. */
+	/** The tag that belongs to the content its folder has now. */
 	readonly reference: string;
 	readonly built: boolean;
+	/** The content id, `sha256:…`; this and the following are left out while it is not built. */
 	readonly imageId?: string;
 	readonly sizeBytes?: number;
 	readonly createdAtMs?: number;
@@ -64,6 +68,19 @@ export class Images {
 		return [...this.#recipes.keys()];
 	}
 
+	/** Refuses, before anything is asked of the engine, an unknown runtime or a text that is no reference: `invalid_input`. */
+	check(want: WantedImage): void {
+		if ("runtime" in want) getRecipe(this.#recipes, want.runtime);
+		else parseReference(want.image);
+	}
+
+	/** What {@link resolve} would give if nothing had to be built or pulled; `undefined` where something had to. */
+	async find(want: WantedImage, options: CallOptions = {}): Promise<ResolvedImage | undefined> {
+		const target = await this.#target(want, options);
+		const image = await this.#engine.inspectImage(target.tag, options);
+		return image && this.#accept(target, image, options);
+	}
+
 	/**
 	 * The identity of what is wanted. A runtime's image is built when the engine lacks it, any other is pulled; callers that want
 	 * the same at the same time share that work. What is there already costs one call.
@@ -72,36 +89,16 @@ export class Images {
 	 * `image_unavailable`; `unsupported` for an image of another platform.
 	 */
 	async resolve(want: WantedImage, options: WaitOptions = {}): Promise<ResolvedImage> {
-		if ("runtime" in want) return this.build(want.runtime, options);
-		const reference = parseReference(want.image);
-		throwIfAborted(options.signal);
-		const text = toText(reference);
-		const image =
-			(await this.#engine.inspectImage(text, { signal: options.signal })) ??
-			(await this.#making.run(
-				text,
-				(signal, onProgress) => pullImage(this.#engine, reference, want.image, { signal, onProgress }),
-				options,
-			));
-		await this.#platform.require(image, want.image, { signal: options.signal });
-		return { imageId: image.id, reference: want.image };
+		const target = await this.#target(want, options);
+		return this.#accept(target, await this.#ensure(target, options), options);
 	}
 
-	/** {@link resolve} for a runtime: its image as its folder is now, built when the engine lacks it. */
-	async build(runtime: string, options: WaitOptions = {}): Promise<ResolvedImage> {
-		const recipe = getRecipe(this.#recipes, runtime);
-		throwIfAborted(options.signal);
-		const hash = await this.#hash(recipe, options);
-		const tag = toTag(runtime, hash);
-		const image =
-			(await this.#engine.inspectImage(tag, { signal: options.signal })) ??
-			(await this.#making
-				.run(tag, (signal, onProgress) => buildRuntime(this.#engine, recipe, hash, { signal, onProgress }), options)
-				.catch((error: unknown) => {
-					throw toBuildError(error, tag);
-				}));
-		await this.#platform.require(image, tag, { signal: options.signal });
-		return { imageId: image.id, reference: tag, runtime };
+	/** Builds the image of a runtime as its folder is now, unless the engine has it. Throws what {@link resolve} does. */
+	async build(runtime: string, options: WaitOptions = {}): Promise<ImageInfo> {
+		const target = await this.#target({ runtime }, options);
+		const image = await this.#ensure(target, options);
+		await this.#accept(target, image, options);
+		return toInfo(runtime, target.tag, image);
 	}
 
 	/** What is inside an image. Read once for an image id, from a container that is never started. Throws `image_unavailable`. */
@@ -111,21 +108,48 @@ export class Images {
 		return this.#facts.read(imageId, options);
 	}
 
-	/** Every runtime and what the engine has of it, in one call. */
-	async list(options: CallOptions = {}): Promise<RuntimeImage[]> {
+	/** Every runtime and what the engine has of it. */
+	async list(options: CallOptions = {}): Promise<ImageInfo[]> {
 		const images = await this.#engine.listImages({ [RUNTIME_LABEL]: "" }, options);
 		return Promise.all(
 			[...this.#recipes.values()].map(async (recipe) => {
 				const reference = toTag(recipe.runtime, await this.#hash(recipe, options));
-				const image = images.find(({ tags }) => tags.includes(reference));
-				return {
-					runtime: recipe.runtime,
+				return toInfo(
+					recipe.runtime,
 					reference,
-					built: image !== undefined,
-					...(image && { imageId: image.id, sizeBytes: image.sizeBytes, createdAtMs: image.createdAtMs }),
-				};
+					images.find(({ tags }) => tags.includes(reference)),
+				);
 			}),
 		);
+	}
+
+	/** What the engine is asked for, and how it is made where it is missing. Asks the engine nothing. */
+	async #target(want: WantedImage, options: CallOptions): Promise<Target> {
+		throwIfAborted(options.signal);
+		const engine = this.#engine;
+		if ("image" in want) {
+			const reference = parseReference(want.image);
+			return {
+				given: want.image,
+				tag: toText(reference),
+				make: (work) => pullImage(engine, reference, want.image, work),
+			};
+		}
+		const { runtime } = want;
+		const recipe = getRecipe(this.#recipes, runtime);
+		const hash = await this.#hash(recipe, options);
+		const tag = toTag(runtime, hash);
+		return { given: tag, tag, runtime, make: (work) => buildRuntime(engine, recipe, hash, work) };
+	}
+
+	async #ensure({ tag, make }: Target, options: WaitOptions): Promise<ImageRecord> {
+		const image = await this.#engine.inspectImage(tag, { signal: options.signal });
+		return image ?? this.#making.run(tag, (signal, onProgress) => make({ signal, onProgress }), options);
+	}
+
+	async #accept({ given, runtime }: Target, image: ImageRecord, options: CallOptions): Promise<ResolvedImage> {
+		await this.#platform.require(image, given, { signal: options.signal });
+		return { imageId: image.id, reference: given, ...(runtime === undefined ? {} : { runtime }) };
 	}
 
 	async #hash(recipe: Recipe, { signal }: CallOptions): Promise<string> {
@@ -133,4 +157,19 @@ export class Images {
 			throw toBuildError(error, `sandboxes-${recipe.runtime}`);
 		});
 	}
+}
+
+interface Target {
+	/** As the caller knows it. */
+	readonly given: string;
+	/** As the engine knows it. */
+	readonly tag: string;
+	readonly runtime?: string;
+	make(work: { readonly signal: AbortSignal; readonly onProgress: ProgressSink }): Promise<ImageRecord>;
+}
+
+function toInfo(runtime: string, reference: string, image: ImageRecord | undefined): ImageInfo {
+	if (!image) return { runtime, reference, built: false };
+	const { id: imageId, sizeBytes, createdAtMs } = image;
+	return { runtime, reference, built: true, imageId, sizeBytes, createdAtMs };
 }

@@ -2,13 +2,12 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Json } from "../primitives/canonical-json.js";
 
 /**
  * A cache and nothing more: a file that is missing, damaged or of another form reads as absent, and a file that cannot be
  * written is left unwritten. Files are replaced as a whole, so several processes may share the directory.
  */
-export class Memory<T extends { readonly [key: string]: Json | undefined }> {
+export class Memory<T extends object> {
 	readonly #directory: string | undefined;
 	readonly #read: (value: unknown) => T | undefined;
 	readonly #kept = new Map<string, T>();

@@ -4,14 +4,8 @@ import { isSandboxError, messageOf, SandboxError } from "../primitives/errors.js
 import type { ProgressSink } from "../primitives/progress.js";
 import { type Reference, toText } from "./reference.js";
 
-export interface PullLimits {
-	/** How long a registry may take to say anything at all. */
-	readonly firstWordMs: number;
-	/** How long it may be silent after that; a large layer is unpacked in silence. */
-	readonly silenceMs: number;
-}
-
-export const PULL_LIMITS: PullLimits = { firstWordMs: 30_000, silenceMs: 300_000 };
+/** How long a registry may take to say anything at all. The engine room limits how long it may be silent later. */
+const FIRST_WORD_MS = 30_000;
 
 /**
  * The image after it was pulled. `given` is the reference as the caller wrote it, for messages.
@@ -22,22 +16,17 @@ export async function pullImage(
 	reference: Reference,
 	given: string,
 	{ signal, onProgress }: { readonly signal: AbortSignal; readonly onProgress: ProgressSink },
-	limits: PullLimits = PULL_LIMITS,
+	firstWordMs = FIRST_WORD_MS,
 ): Promise<ImageRecord> {
 	if (reference.kind === "id") throw unavailable(given, "no image has this id, and an id cannot be pulled");
 	const silence = new AbortController();
-	let timer: NodeJS.Timeout | undefined;
-	const waitFor = (ms: number): void => {
-		clearTimeout(timer);
-		const reason = `no word from the registry for ${ms / 1000} s`;
-		timer = setTimeout(() => silence.abort(unavailable(given, reason)), ms);
-	};
+	const reason = `no word from the registry for ${firstWordMs / 1000} s`;
+	const timer = setTimeout(() => silence.abort(unavailable(given, reason)), firstWordMs);
 	const listen: ProgressSink = (progress) => {
-		waitFor(limits.silenceMs);
+		clearTimeout(timer);
 		onProgress(progress);
 	};
 	try {
-		waitFor(limits.firstWordMs);
 		onProgress({ stage: "pull", message: `pulling ${given}` });
 		await engine.pullImage(toText(reference), {
 			signal: AbortSignal.any([signal, silence.signal]),

@@ -30,11 +30,11 @@ const MAX_NAME_LENGTH = 255;
 const DOMAIN = /^(?:[a-zA-Z0-9]+(?:[.-]+[a-zA-Z0-9]+)*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?$/;
 const COMPONENT = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$/;
 const TAG = /^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}$/;
-const DIGESTS: Readonly<Record<string, RegExp>> = {
-	sha256: /^[0-9a-f]{64}$/,
-	sha384: /^[0-9a-f]{96}$/,
-	sha512: /^[0-9a-f]{128}$/,
-};
+const DIGESTS: ReadonlyMap<string, RegExp> = new Map([
+	["sha256", /^[0-9a-f]{64}$/],
+	["sha384", /^[0-9a-f]{96}$/],
+	["sha512", /^[0-9a-f]{128}$/],
+]);
 
 /**
  * Reads an image reference: `[registry/]repository[:tag][@digest]`, or an image id (`sha256:` and 64 hexadecimal digits, or
@@ -109,7 +109,7 @@ function familiar(path: string): string {
 
 function checkDigest(field: string, text: string, digest: string): void {
 	const colon = digest.indexOf(":");
-	const digits = DIGESTS[digest.slice(0, Math.max(colon, 0))];
+	const digits = DIGESTS.get(digest.slice(0, Math.max(colon, 0)));
 	if (!digits?.test(digest.slice(colon + 1)))
 		throw bad(field, text, "a digest such as @sha256: and 64 hexadecimal digits");
 }

@@ -1,5 +1,5 @@
 /** Joining time limits and signals, and waiting with an end. */
-import { SandboxError } from "./errors.ts";
+import { SandboxError } from "./errors.js";
 
 /** Throws the signal's own reason if it is aborted. */
 export function throwIfAborted(signal: AbortSignal | undefined): void {

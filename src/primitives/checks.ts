@@ -1,5 +1,5 @@
 /** Refusing bad input: what a field must be, in one sentence that names field, expectation, value and type. */
-import { SandboxError } from "./errors.ts";
+import { SandboxError } from "./errors.js";
 
 /** A value as it may be shown in a message: short, quoted, never a whole object. */
 export function show(value: unknown): string {

@@ -1,5 +1,5 @@
 /** One at a time for a key, in this process, in the order of the calls. */
-import { raceAbort, throwIfAborted } from "./abort.ts";
+import { raceAbort, throwIfAborted } from "./abort.js";
 
 export class KeyedQueue {
 	readonly #tails = new Map<string, Promise<void>>();
@@ -7,15 +7,15 @@ export class KeyedQueue {
 	/** Runs `work` after all earlier work for `key` has settled. A caller that aborts while waiting leaves the queue. */
 	async run<T>(key: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
 		throwIfAborted(signal);
-		const before = this.#tails.get(key);
+		const before = this.#tails.get(key) ?? Promise.resolve();
 		let release: () => void = () => {};
 		const mine = new Promise<void>((resolve) => {
 			release = resolve;
 		});
-		const tail = before ? before.then(() => mine) : mine;
+		const tail = before.then(() => mine);
 		this.#tails.set(key, tail);
 		try {
-			if (before) await raceAbort(before, signal);
+			await raceAbort(before, signal);
 			return await work();
 		} finally {
 			release();

@@ -1,5 +1,5 @@
 /** Sizes and durations: branded numbers, and their text forms. */
-import { SandboxError } from "./errors.ts";
+import { SandboxError } from "./errors.js";
 
 declare const bytesBrand: unique symbol;
 

@@ -19,7 +19,12 @@ export interface Plan {
 }
 
 /** Makes the container and records it in the row as `created`. Untrusted code has not run yet. */
-export async function buildContainer(context: Context, operation: Operation, plan: Plan, signal: AbortSignal): Promise<string> {
+export async function buildContainer(
+	context: Context,
+	operation: Operation,
+	plan: Plan,
+	signal: AbortSignal,
+): Promise<string> {
 	const { name, shape } = plan;
 	const { workspaceId } = operation.row;
 	const owner = toOwnerIds(shape.user);

@@ -1,6 +1,6 @@
 /** From a shape to the container that has it. Pure. */
 import type { ContainerSpec } from "../engine/engine.js";
-import { SUPERVISOR } from "../exec/supervisor.js";
+import { SUPERVISOR_COMMAND } from "../exec/supervisor.js";
 import { HOME_TARGET, ROOT_CAPABILITIES, USER_NAME, WORKSPACE_TARGET } from "./defaults.js";
 import type { Shape } from "./shape.js";
 
@@ -31,7 +31,7 @@ export function toContainerSpec(parts: ContainerParts): ContainerSpec {
 	return {
 		name: parts.containerName,
 		image: shape.imageId,
-		entrypoint: ["sh", "-c", SUPERVISOR],
+		entrypoint: SUPERVISOR_COMMAND,
 		command: ["sandbox-supervisor"],
 		env: { HOME: HOME_TARGET, USER: shape.user === "root" ? "root" : USER_NAME },
 		labels: parts.labels,
@@ -65,7 +65,12 @@ export function toContainerSpec(parts: ContainerParts): ContainerSpec {
 
 /** A host name that every resolver takes: letters, digits and dashes, at most 63. */
 function toHostname(name: string): string {
-	return name.replace(/[^a-z0-9-]/g, "-").replace(/-+$/, "").slice(0, 63) || "sandbox";
+	return (
+		name
+			.replace(/[^a-z0-9-]/g, "-")
+			.replace(/-+$/, "")
+			.slice(0, 63) || "sandbox"
+	);
 }
 
 /** Uid and gid that own workspace and home. */

@@ -1,14 +1,15 @@
 /** The stages of `create()`: resolve the image, look, decide; and where that does not serve, once more under the name's lock. */
 import type { ContainerRecord } from "../engine/engine.js";
 import { sleep } from "../primitives/abort.js";
-import { type Applied, apply, conflict, isSettled, type ResolvedRequest } from "./apply.js";
+import { type Applied, apply, conflict } from "./apply.js";
 import { type Context, findRow, keyOf } from "./context.js";
 import { type Decision, decide, type ObservedContainer } from "./decide.js";
 import { LABEL } from "./labels.js";
 import { observeAll, observeByName } from "./observe.js";
 import { isWorthAnotherLook } from "./remove.js";
-import type { Request } from "./request.js";
+import type { Request, ResolvedRequest } from "./request.js";
 import { Sandbox } from "./sandbox.js";
+import { isSettled } from "./settle.js";
 
 /** How long a name is waited for that another process holds. Its work may include a slow stop. */
 export const NAME_LOCK_TIMEOUT_MS = 10 * 60_000;
@@ -85,7 +86,12 @@ async function lookAndApply(context: Context, wanted: ResolvedRequest, held: Abo
 }
 
 /** The handle of a container whose record was read. */
-export function toHandle(context: Context, record: ContainerRecord, container: ObservedContainer, applied: Applied): Sandbox {
+export function toHandle(
+	context: Context,
+	record: ContainerRecord,
+	container: ObservedContainer,
+	applied: Applied,
+): Sandbox {
 	if (!container.recorded.ok) throw new TypeError("a handle needs readable labels");
 	return new Sandbox(context, {
 		id: record.id,

@@ -15,7 +15,9 @@ export interface ObservedContainer {
 	readonly state: ContainerState;
 	/** The engine's own time of creation. */
 	readonly createdAtMs: number;
-	readonly recorded: { readonly ok: true; readonly recorded: Recorded } | { readonly ok: false; readonly problem: string };
+	readonly recorded:
+		| { readonly ok: true; readonly recorded: Recorded }
+		| { readonly ok: false; readonly problem: string };
 }
 
 /** A container that holds the name on the engine and is not of this fleet. */
@@ -76,7 +78,8 @@ function createdAt(container: ObservedContainer): number {
 
 function reasonsAgainst(container: ObservedContainer, want: Shape, nowMs: number): Reason[] {
 	const reasons: Reason[] = [];
-	if (container.state !== "running" && !STARTABLE.has(container.state)) reasons.push({ kind: "state", state: container.state });
+	if (container.state !== "running" && !STARTABLE.has(container.state))
+		reasons.push({ kind: "state", state: container.state });
 	if (!container.recorded.ok) return [...reasons, { kind: "labels", problem: container.recorded.problem }];
 	const have = container.recorded.recorded.shape;
 	for (const mismatch of mismatches(have, want)) reasons.push({ kind: "shape", ...mismatch });

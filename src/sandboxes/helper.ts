@@ -18,10 +18,14 @@ export async function purgeAsRoot(context: Context, directory: string, imageId: 
 	const { engine } = context;
 	const image = await findHelperImage(context, imageId);
 	if (image === undefined) {
-		throw new SandboxError("workspace_unusable", `removing ${directory}: it holds files of root, and no image is there to remove them with`, {
-			details: { path: directory, reason: "files of another user" },
-			hint: "build a runtime (sbx images build node) or remove the directory as root",
-		});
+		throw new SandboxError(
+			"workspace_unusable",
+			`removing ${directory}: it holds files of root, and no image is there to remove them with`,
+			{
+				details: { path: directory, reason: "files of another user" },
+				hint: "build a runtime (sbx images build node) or remove the directory as root",
+			},
+		);
 	}
 	const { id } = await engine.createContainer({
 		name: `${context.fleet.prefix}_PURGE-${randomUUID().slice(0, 12)}`,

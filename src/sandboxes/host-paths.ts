@@ -9,7 +9,18 @@ import type { MountShape } from "./shape.js";
 /** Never mounted, nor anything below. */
 const FORBIDDEN_TREES = ["/proc", "/sys", "/dev", "/run", "/var/run"];
 /** Taken inside, and everything below. */
-const TAKEN_TARGETS = ["/proc", "/sys", "/dev", WORKSPACE_TARGET, HOME_TARGET, "/etc/passwd", "/etc/group", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"];
+const TAKEN_TARGETS = [
+	"/proc",
+	"/sys",
+	"/dev",
+	WORKSPACE_TARGET,
+	HOME_TARGET,
+	"/etc/passwd",
+	"/etc/group",
+	"/etc/hosts",
+	"/etc/hostname",
+	"/etc/resolv.conf",
+];
 
 /** What no mount may reach: the root with everybody's workspaces, the engine's socket. */
 export interface Guarded {
@@ -32,7 +43,8 @@ export function checkSource(field: string, source: unknown, guarded: Guarded): s
 		if (path === "/") throw invalid(field, "a path other than / (the whole host)", source);
 		const tree = FORBIDDEN_TREES.find((forbidden) => isWithin(path, forbidden));
 		if (tree) throw invalid(field, `a path outside ${tree}`, source);
-		if (overlaps(path, guarded.root)) throw invalid(field, "a path that does not hold the root of the sandboxes", source);
+		if (overlaps(path, guarded.root))
+			throw invalid(field, "a path that does not hold the root of the sandboxes", source);
 		if (guarded.engineSocket && overlaps(path, guarded.engineSocket)) {
 			throw invalid(field, "a path that does not hold the engine's socket, which is root on the host", source);
 		}

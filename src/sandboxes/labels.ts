@@ -72,11 +72,18 @@ export function toLabels(fleet: Fleet, name: string, recorded: Recorded): Record
 
 /** Whether labels say that a container is a sandbox of this fleet. */
 export function isOurs(labels: Readonly<Record<string, string>>, fleet: Fleet): boolean {
-	return labels[LABEL.root] === fleet.rootId && labels[LABEL.prefix] === fleet.prefix && labels[LABEL.role] === "sandbox";
+	return (
+		labels[LABEL.root] === fleet.rootId && labels[LABEL.prefix] === fleet.prefix && labels[LABEL.role] === "sandbox"
+	);
 }
 
+/** The form of operation keys and workspace ids; a workspace id becomes part of a path. */
+const OPAQUE_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/;
+
 /** What labels record, or in words what is wrong with them. Never throws. */
-export function parseLabels(labels: Readonly<Record<string, string>>): { ok: true; recorded: Recorded } | { ok: false; problem: string } {
+export function parseLabels(
+	labels: Readonly<Record<string, string>>,
+): { ok: true; recorded: Recorded } | { ok: false; problem: string } {
 	const version = Number(labels[LABEL.version]);
 	if (!Number.isInteger(version) || version < 1) return { ok: false, problem: "no readable label version" };
 	if (version > LABEL_VERSION) return { ok: false, problem: `labels of the later version ${version}` };
@@ -87,7 +94,9 @@ export function parseLabels(labels: Readonly<Record<string, string>>): { ok: tru
 	const stopGraceMs = wholeNumber(labels[LABEL.stopGrace]);
 	const shape = parseShape(parseJson(labels[LABEL.shape]));
 	const userLabels = parseStrings(parseJson(labels[LABEL.userLabels]));
-	if (!operationKey || !workspaceId || epoch === undefined) return { ok: false, problem: "no readable operation, epoch or workspace" };
+	const known = [operationKey, workspaceId].every((id) => id !== undefined && OPAQUE_ID.test(id));
+	if (!known || !operationKey || !workspaceId || epoch === undefined)
+		return { ok: false, problem: "no readable operation, epoch or workspace" };
 	if (createdAtMs === undefined || stopGraceMs === undefined) return { ok: false, problem: "no readable times" };
 	if (!shape) return { ok: false, problem: "no readable shape" };
 	if (!userLabels) return { ok: false, problem: "no readable user labels" };

@@ -4,8 +4,8 @@ import type { SandboxRow } from "../ledger/row.js";
 import type { Context } from "./context.js";
 import { fleetLabels, LABEL, parseLabels } from "./labels.js";
 import { toObserved } from "./observe.js";
-import { parseShape } from "./shape-json.js";
 import type { Shape } from "./shape.js";
+import { parseShape } from "./shape-json.js";
 
 /** One sandbox of a list. What is not recorded or cannot be read is `null`. */
 export interface SandboxInfo {

@@ -5,8 +5,7 @@ const NAME = /^[a-z0-9][a-z0-9_.-]{0,62}$/;
 const PREFIX = /^[a-z0-9][a-z0-9_.-]{0,30}$/;
 
 /** The rule for the names of sandboxes, in words. */
-export const NAME_RULE =
-	"1 to 63 characters of a-z, 0-9, dot, dash and underscore, beginning with a letter or digit";
+export const NAME_RULE = "1 to 63 characters of a-z, 0-9, dot, dash and underscore, beginning with a letter or digit";
 
 /** The name as it is, or a refusal that states the rule. */
 export function parseName(value: unknown): string {
@@ -17,7 +16,11 @@ export function parseName(value: unknown): string {
 /** The prefix of a fleet, or a refusal that states the rule. */
 export function parsePrefix(value: unknown): string {
 	if (typeof value !== "string" || !PREFIX.test(value)) {
-		throw invalid("prefix", "1 to 31 characters of a-z, 0-9, dot, dash and underscore, beginning with a letter or digit", value);
+		throw invalid(
+			"prefix",
+			"1 to 31 characters of a-z, 0-9, dot, dash and underscore, beginning with a letter or digit",
+			value,
+		);
 	}
 	return value;
 }

@@ -22,7 +22,13 @@ export class Operation {
 	#revision: number;
 	#row: SandboxRow;
 
-	private constructor(context: Context, name: string, before: SandboxRow | undefined, revision: number, row: SandboxRow) {
+	private constructor(
+		context: Context,
+		name: string,
+		before: SandboxRow | undefined,
+		revision: number,
+		row: SandboxRow,
+	) {
 		this.#context = context;
 		this.#name = name;
 		this.#revision = revision;
@@ -37,7 +43,12 @@ export class Operation {
 	}
 
 	/** Writes the intent. Another operation of the same name that wins meanwhile makes this one `stale_epoch`. */
-	static async begin(context: Context, name: string, state: "intent" | "releasing", intent: Intent): Promise<Operation> {
+	static async begin(
+		context: Context,
+		name: string,
+		state: "intent" | "releasing",
+		intent: Intent,
+	): Promise<Operation> {
 		const engineId = await context.engineId();
 		const epoch = await context.ledger.nextEpoch();
 		const current = await context.ledger.get(keyOf(context, name));

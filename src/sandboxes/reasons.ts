@@ -55,9 +55,16 @@ function describeValue(field: keyof Shape, value: Mismatch["have"]): string {
 		return String(value);
 	}
 	if (field === "imageId") return String(value).slice(0, 19);
-	if (field === "ports") return describeList(value as readonly PortShape[], (port) => `${port.hostPort ?? "any"}→${port.port}/${port.protocol}`);
+	if (field === "ports")
+		return describeList(
+			value as readonly PortShape[],
+			(port) => `${port.hostPort ?? "any"}→${port.port}/${port.protocol}`,
+		);
 	if (field === "mounts") {
-		return describeList(value as readonly MountShape[], (mount) => `${mount.source}→${mount.target}${mount.readOnly ? " (read-only)" : ""}`);
+		return describeList(
+			value as readonly MountShape[],
+			(mount) => `${mount.source}→${mount.target}${mount.readOnly ? " (read-only)" : ""}`,
+		);
 	}
 	return value === null ? "default" : String(value);
 }

@@ -22,7 +22,11 @@ export async function removeLocked(context: Context, name: string): Promise<bool
 }
 
 /** Removes the given containers of a name and all its directories, and ends its row; whether there was anything. */
-export async function removeAllOf(context: Context, name: string, ours: readonly ObservedContainer[]): Promise<boolean> {
+export async function removeAllOf(
+	context: Context,
+	name: string,
+	ours: readonly ObservedContainer[],
+): Promise<boolean> {
 	const row = await findRow(context, name);
 	const ids = await workspaceIdsOf(context, name, ours, row?.workspaceId);
 	const [first, ...others] = ids;
@@ -39,7 +43,8 @@ export async function removeAllOf(context: Context, name: string, ours: readonly
 	try {
 		await removeContainers(context, ours);
 		if (first !== undefined) await discardWorkspace(context, name, first, image);
-		for (const id of others) await context.workspaces.discard(id, { purge: (path) => purgeAsRoot(context, path, image) });
+		for (const id of others)
+			await context.workspaces.discard(id, { purge: (path) => purgeAsRoot(context, path, image) });
 	} catch (error) {
 		await operation.advance("release_failed", { error: messageOf(error) }).catch(() => {});
 		throw error;
@@ -55,7 +60,12 @@ function imageIdOf(ours: readonly ObservedContainer[]): string | undefined {
 }
 
 /** Deletes the directories of a sandbox and the link to them. */
-export async function discardWorkspace(context: Context, name: string, id: string, imageId: string | undefined): Promise<void> {
+export async function discardWorkspace(
+	context: Context,
+	name: string,
+	id: string,
+	imageId: string | undefined,
+): Promise<void> {
 	await context.workspaces.unlink(context.fleet.prefix, name);
 	await context.workspaces.discard(id, { purge: (path) => purgeAsRoot(context, path, imageId) });
 }
@@ -82,4 +92,3 @@ export function isWorthAnotherLook(error: unknown): boolean {
 	if (!isSandboxError(error, "engine_failed")) return false;
 	return ["name_taken", "no_such_container", "no_such_network", "removal_in_progress"].includes(error.details.failure);
 }
-

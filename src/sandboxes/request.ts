@@ -3,7 +3,14 @@ import { availableParallelism } from "node:os";
 import { asRecord, invalid, refuseUnknownKeys } from "../primitives/checks.js";
 import { SandboxError } from "../primitives/errors.js";
 import type { ProgressSink } from "../primitives/progress.js";
-import { DEFAULT_RUNTIME, DEFAULTS, RANGES, RUNTIME_DEFAULTS, type ShapeDefaults, UNPRIVILEGED_ID } from "./defaults.js";
+import {
+	DEFAULT_RUNTIME,
+	DEFAULTS,
+	RANGES,
+	RUNTIME_DEFAULTS,
+	type ShapeDefaults,
+	UNPRIVILEGED_ID,
+} from "./defaults.js";
 import { checkSource, checkTarget, type Guarded, sortMounts } from "./host-paths.js";
 import { parseName } from "./names.js";
 import type { Adjustable, MountShape, PortShape, Shape } from "./shape.js";
@@ -22,6 +29,14 @@ export interface Request {
 	readonly replace: boolean;
 	readonly signal: AbortSignal | undefined;
 	readonly onProgress: ProgressSink | undefined;
+}
+
+/** A request whose image has its identity. */
+export interface ResolvedRequest {
+	readonly request: Request;
+	readonly shape: Shape;
+	/** The reference by which the image was asked for. */
+	readonly image: string;
 }
 
 /** What the normaliser has to know of the surroundings. */
@@ -115,7 +130,8 @@ export function normaliseDefaults(value: unknown): Partial<ShapeDefaults> {
 /** Environment variables: names without `=` and NUL and not empty, values without NUL. */
 export function parseEnv(field: string, value: unknown): Readonly<Record<string, string>> {
 	return parseStrings(field, value, (key, text) => {
-		if (key === "" || /[=\0]/.test(key)) throw invalid(`${field} name`, "a name that is not empty and has no = or NUL", key);
+		if (key === "" || /[=\0]/.test(key))
+			throw invalid(`${field} name`, "a name that is not empty and has no = or NUL", key);
 		if (text.includes("\0")) throw invalid(`${field}.${key}`, "a value without NUL", "a value with NUL");
 	});
 }
@@ -132,7 +148,11 @@ function parseUserLabels(value: unknown): Readonly<Record<string, string>> {
 	});
 }
 
-function parseStrings(field: string, value: unknown, check: (key: string, text: string) => void): Record<string, string> {
+function parseStrings(
+	field: string,
+	value: unknown,
+	check: (key: string, text: string) => void,
+): Record<string, string> {
 	const record = asRecord(field, value);
 	const entries: [string, string][] = [];
 	for (const [key, text] of Object.entries(record)) {
@@ -150,7 +170,8 @@ function parseImageWant(runtime: unknown, image: unknown): ImageWant {
 		});
 	}
 	if (image !== undefined) {
-		if (typeof image !== "string" || image === "") throw invalid("image", "an image reference such as debian:bookworm-slim", image);
+		if (typeof image !== "string" || image === "")
+			throw invalid("image", "an image reference such as debian:bookworm-slim", image);
 		return { image };
 	}
 	if (runtime === undefined) return { runtime: DEFAULT_RUNTIME };
@@ -210,7 +231,8 @@ function parseOneOf<const Word extends string>(field: string, value: unknown, wo
 
 function parseOciRuntime(value: unknown): string | null {
 	if (value === undefined) return null;
-	if (typeof value !== "string" || !/^[A-Za-z0-9][\w./-]{0,127}$/.test(value)) throw invalid("ociRuntime", "the name of an OCI runtime such as runsc", value);
+	if (typeof value !== "string" || !/^[A-Za-z0-9][\w./-]{0,127}$/.test(value))
+		throw invalid("ociRuntime", "the name of an OCI runtime such as runsc", value);
 	return value;
 }
 
@@ -221,7 +243,8 @@ function parseUser(value: unknown, caller: { uid: number; gid: number }): string
 	if (value === "root") return "root";
 	const match = typeof value === "string" ? /^(\d{1,10}):(\d{1,10})$/.exec(value) : null;
 	const [uid, gid] = [Number(match?.[1]), Number(match?.[2])];
-	if (!match || uid > 4_294_967_294 || gid > 4_294_967_294) throw invalid("user", '"caller", "root" or "uid:gid"', value);
+	if (!match || uid > 4_294_967_294 || gid > 4_294_967_294)
+		throw invalid("user", '"caller", "root" or "uid:gid"', value);
 	if (uid === 0) throw invalid("user", 'a uid other than 0; say "root" for that', value);
 	return `${uid}:${gid}`;
 }
@@ -231,11 +254,13 @@ function parsePorts(value: unknown): readonly PortShape[] {
 	if (!Array.isArray(value)) throw invalid("ports", "an array of ports", value);
 	const ports = value.map((item: unknown, index): PortShape => {
 		const field = `ports[${index}]`;
-		if (typeof item === "number") return { port: parsePort(field, item), protocol: "tcp", hostPort: null, hostIp: "127.0.0.1" };
+		if (typeof item === "number")
+			return { port: parsePort(field, item), protocol: "tcp", hostPort: null, hostIp: "127.0.0.1" };
 		const record = asRecord(field, item);
 		refuseUnknownKeys(field, record, ["port", "protocol", "hostPort", "hostIp"]);
 		const hostIp = record["hostIp"] ?? "127.0.0.1";
-		if (typeof hostIp !== "string" || !/^[0-9a-fA-F.:]{2,45}$/.test(hostIp)) throw invalid(`${field}.hostIp`, "an IP address", hostIp);
+		if (typeof hostIp !== "string" || !/^[0-9a-fA-F.:]{2,45}$/.test(hostIp))
+			throw invalid(`${field}.hostIp`, "an IP address", hostIp);
 		return {
 			port: parsePort(`${field}.port`, record["port"]),
 			protocol: parseOneOf(`${field}.protocol`, record["protocol"] ?? "tcp", ["tcp", "udp"] as const),

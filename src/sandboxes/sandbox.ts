@@ -76,7 +76,10 @@ export class Sandbox implements AsyncDisposable {
 	 * Throws `invalid_input` (before anything runs), `gone`, `stopped` (with the output so far), `bad_cwd`, `exec_lost`,
 	 * `engine_unavailable`; rejects with `signal.reason` after an abort.
 	 */
-	exec(command: string | readonly string[], options: ExecOptions & { readonly encoding: "buffer" }): Promise<ExecResult<Buffer>>;
+	exec(
+		command: string | readonly string[],
+		options: ExecOptions & { readonly encoding: "buffer" },
+	): Promise<ExecResult<Buffer>>;
 	exec(command: string | readonly string[], options?: ExecOptions): Promise<ExecResult>;
 	async exec(command: string | readonly string[], options: ExecOptions = {}): Promise<ExecResult | ExecResult<Buffer>> {
 		const request = this.#context.commands.normalise(command, options);

@@ -35,7 +35,9 @@ export interface SandboxesOptions {
 	/** The engine, or where it is (`unix:///…`, `tcp://…`). Default: `DOCKER_HOST`, then docker's current context, then the usual sockets. */
 	readonly engine?: Engine | string | undefined;
 	/** Defaults of this instance, instead of the library's. */
-	readonly defaults?: Partial<Omit<ShapeDefaults, "memory" | "shmSize"> & { readonly memory: Bytes; readonly shmSize: Bytes }> | undefined;
+	readonly defaults?:
+		| Partial<Omit<ShapeDefaults, "memory" | "shmSize"> & { readonly memory: Bytes; readonly shmSize: Bytes }>
+		| undefined;
 	/** More runtimes, or others under the shipped names: an image reference, or a folder with a Dockerfile. */
 	readonly images?: Readonly<Record<string, RuntimeSource>> | undefined;
 	readonly clock?: Clock | undefined;
@@ -102,7 +104,8 @@ export class Sandboxes {
 		this.prefix = parsePrefix(raw["prefix"] ?? DEFAULT_PREFIX);
 		this.#engine = toEngine(options.engine);
 		this.#clock = options.clock ?? systemClock;
-		if (options.onEvent !== undefined && typeof options.onEvent !== "function") throw invalid("onEvent", "a function", options.onEvent);
+		if (options.onEvent !== undefined && typeof options.onEvent !== "function")
+			throw invalid("onEvent", "a function", options.onEvent);
 		this.#emit = toSafeSink(options.onEvent);
 		this.#images = new Images({
 			engine: this.#engine,
@@ -175,10 +178,14 @@ export class Sandboxes {
 		const record = container && (await context.engine.inspectContainer(container.id, { signal }));
 		if (!container || !record) throw await this.#notFound(context, known);
 		if (!container.recorded.ok) {
-			throw new SandboxError("unsupported", `sandbox ${known}: its container cannot be read: ${container.recorded.problem}`, {
-				details: { what: container.recorded.problem },
-				hint: `create("${known}") rebuilds it over its workspace`,
-			});
+			throw new SandboxError(
+				"unsupported",
+				`sandbox ${known}: its container cannot be read: ${container.recorded.problem}`,
+				{
+					details: { what: container.recorded.problem },
+					hint: `create("${known}") rebuilds it over its workspace`,
+				},
+			);
 		}
 		return toHandle(context, record, container, { id: record.id, outcome: "served", reasons: [] });
 	}
@@ -245,10 +252,14 @@ export class Sandboxes {
 		options.signal?.throwIfAborted();
 		if (failed.length > 0) {
 			const which = failed.map(({ name, error }) => `${name} (${error})`).join("; ");
-			throw new SandboxError("release_failed", `removed ${removed.length} of ${names.length} sandboxes; not removed: ${which}`, {
-				details: { removed, failed },
-				hint: "mend the cause and repeat the call",
-			});
+			throw new SandboxError(
+				"release_failed",
+				`removed ${removed.length} of ${names.length} sandboxes; not removed: ${which}`,
+				{
+					details: { removed, failed },
+					hint: "mend the cause and repeat the call",
+				},
+			);
 		}
 		return removed.length;
 	}
@@ -269,7 +280,11 @@ export class Sandboxes {
 			for (const { recorded } of observed.ours) {
 				if (recorded.ok) return context.workspaces.workspacePath(recorded.recorded.workspaceId);
 			}
-			const operation = await Operation.begin(context, known, "intent", { workspaceId: context.workspaces.newId(), env: {}, labels: {} });
+			const operation = await Operation.begin(context, known, "intent", {
+				workspaceId: context.workspaces.newId(),
+				env: {},
+				labels: {},
+			});
 			const { workspaceId } = operation.row;
 			const { shape } = normaliseCreate(known, {}, this.#requestContext);
 			await context.workspaces.ensure(workspaceId, toOwnerIds(shape.user));
@@ -315,7 +330,9 @@ export class Sandboxes {
 
 	async #notFound(context: Context, name: string): Promise<SandboxError<"not_found">> {
 		const row = await findRow(context, name);
-		const kept = row ? `sandbox ${name}: it has a workspace but no container` : `sandbox ${name}: there is none of this name`;
+		const kept = row
+			? `sandbox ${name}: it has a workspace but no container`
+			: `sandbox ${name}: there is none of this name`;
 		return new SandboxError("not_found", `${kept} (prefix ${this.prefix}, root ${this.root})`, {
 			details: { name },
 			hint: row ? `create it again over its workspace: sbx create ${name}` : `create it first: sbx create ${name}`,
@@ -329,4 +346,3 @@ function toEngine(engine: SandboxesOptions["engine"]): Engine {
 	if (typeof engine === "object" && engine !== null && typeof engine.createContainer === "function") return engine;
 	throw invalid("engine", "an engine or an address such as unix:///var/run/docker.sock", engine);
 }
-

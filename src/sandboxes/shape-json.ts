@@ -5,8 +5,20 @@ import type { MountShape, PortShape, Shape } from "./shape.js";
 export function parseShape(value: unknown): Shape | undefined {
 	const record = asObject(value);
 	if (!record) return undefined;
-	const { memoryBytes, cpus, pids, shmBytes, maxLifetimeMs, idleTimeoutMs, imageId, network, readOnlyRoot, ociRuntime, user, ...rest } =
-		record;
+	const {
+		memoryBytes,
+		cpus,
+		pids,
+		shmBytes,
+		maxLifetimeMs,
+		idleTimeoutMs,
+		imageId,
+		network,
+		readOnlyRoot,
+		ociRuntime,
+		user,
+		...rest
+	} = record;
 	const { ports: rawPorts, mounts: rawMounts, ...unknownFields } = rest;
 	const ports = parseList(rawPorts, parsePort);
 	const mounts = parseList(rawMounts, parseMount);

@@ -79,7 +79,8 @@ export const RULES: RuleTable = {
 	network: identity(),
 	mounts: {
 		rule: "identity",
-		serves: (have, want) => have.length === want.length && want.every((mount) => have.some((other) => sameMount(other, mount))),
+		serves: (have, want) =>
+			have.length === want.length && want.every((mount) => have.some((other) => sameMount(other, mount))),
 	},
 	readOnlyRoot: identity(),
 	ociRuntime: identity(),

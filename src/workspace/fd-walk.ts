@@ -187,7 +187,7 @@ export function findStat(parent: Directory, name: Name): Stats | undefined {
 export function* readNames(directory: Directory, batchSize = 512): Generator<Entry[], void, undefined> {
 	// `Dir` takes a Buffer encoding that its types do not tell of.
 	const options = { encoding: "buffer" as BufferEncoding, bufferSize: batchSize };
-	const handle = opendirSync(directory.byPath ? directory.base.toString() : `/proc/self/fd/${directory.fd}`, options);
+	const handle = opendirSync(directory.base, options);
 	try {
 		let batch: Entry[] = [];
 		for (let entry = handle.readSync(); entry !== null; entry = handle.readSync()) {

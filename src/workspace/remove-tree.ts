@@ -56,12 +56,12 @@ export async function removeTree(path: string, options: RemoveTreeOptions = {}):
 	try {
 		const name = plainName(basename(path));
 		const removal = new Removal(parent, name, options);
-		await removal.run();
-		if (removal.denied && options.purge) {
+		let outcome = await removal.run();
+		if (outcome.denied && options.purge) {
 			await options.purge(path, options.signal);
-			await removal.run();
+			outcome = await removal.run();
 		}
-		const left = removal.left[0];
+		const left = outcome.left[0];
 		if (left) {
 			const place = join(path, left.path);
 			throw new SandboxError("workspace_unusable", `could not delete ${place}: ${left.reason}`, {
@@ -82,6 +82,12 @@ interface Left {
 	readonly cause?: unknown;
 }
 
+interface Outcome {
+	readonly left: readonly Left[];
+	/** Whether something is left for lack of rights. */
+	readonly denied: boolean;
+}
+
 /** The way from the top to an entry, for messages only. */
 interface Trail {
 	readonly name: Buffer;
@@ -90,8 +96,8 @@ interface Trail {
 
 class Removal {
 	removed = 0;
-	left: Left[] = [];
-	denied = false;
+	#left: Left[] = [];
+	#denied = false;
 	readonly #parent: Directory;
 	readonly #name: Buffer;
 	readonly #options: RemoveTreeOptions;
@@ -112,20 +118,20 @@ class Removal {
 	}
 
 	/** Passes over the tree until it is gone or a pass brings it no further. */
-	async run(): Promise<void> {
+	async run(): Promise<Outcome> {
 		throwIfAborted(this.#options.signal);
-		let idle = 0;
-		for (let pass = 0; pass < MAX_PASSES && idle < MAX_RESCANS; pass++) {
-			this.left = [];
-			this.denied = false;
+		for (let pass = 0, idle = 0; pass < MAX_PASSES && idle < MAX_RESCANS; pass++) {
+			this.#left = [];
+			this.#denied = false;
 			const removedBefore = this.removed;
 			const movedBefore = this.#moved;
-			if (await this.#removeTop()) return;
+			if (await this.#removeTop()) break;
 			if (this.#moved > movedBefore) continue;
-			if (this.left.length > 0) return;
+			if (this.#left.length > 0) break;
 			idle = this.removed > removedBefore ? 0 : idle + 1;
+			if (idle === MAX_RESCANS || pass === MAX_PASSES - 1) this.#note(undefined, "new entries keep appearing in it");
 		}
-		this.#note(undefined, "new entries keep appearing in it");
+		return { left: this.#left, denied: this.#denied };
 	}
 
 	async #removeTop(): Promise<boolean> {
@@ -141,7 +147,7 @@ class Removal {
 			this.#top = undefined;
 			top.close();
 		}
-		return this.left.length === 0 && this.#rmdir(this.#parent, this.#name, undefined) === "gone";
+		return this.#left.length === 0 && this.#rmdir(this.#parent, this.#name, undefined) === "gone";
 	}
 
 	/** Deletes what is in an open directory. */
@@ -174,7 +180,7 @@ class Removal {
 				if (this.#unlink(parent, name, trail)) return;
 				continue;
 			}
-			const leftBefore = this.left.length;
+			const leftBefore = this.#left.length;
 			try {
 				if (this.#isElsewhere(child)) return this.#note(trail, "another file system is mounted there");
 				if (depth >= MAX_DEPTH) return this.#moveUp(parent, name, trail);
@@ -182,7 +188,7 @@ class Removal {
 			} finally {
 				child.close();
 			}
-			if (this.left.length > leftBefore || this.#rmdir(parent, name, trail) === "gone") return;
+			if (this.#left.length > leftBefore || this.#rmdir(parent, name, trail) === "gone") return;
 		}
 		// Something keeps filling it; the next pass over the whole tree looks again.
 	}
@@ -250,14 +256,14 @@ class Removal {
 
 	#fail(trail: Trail | undefined, error: unknown): void {
 		const code = systemCode(error);
-		if (code === "EACCES" || code === "EPERM") this.denied = true;
+		if (code === "EACCES" || code === "EPERM") this.#denied = true;
 		this.#note(trail, code === "EBUSY" ? "it is a mount point" : (code ?? messageOf(error)), error);
 	}
 
 	#note(trail: Trail | undefined, reason: string, cause?: unknown): void {
 		const names: string[] = [];
 		for (let step = trail; step; step = step.above) names.unshift(displayName(step.name));
-		this.left.push({ path: names.join("/"), reason, cause });
+		this.#left.push({ path: names.join("/"), reason, cause });
 	}
 }
 

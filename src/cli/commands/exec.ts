@@ -1,0 +1,132 @@
+/** `sbx exec NAME -- COMMAND`: runs a command in a sandbox that is there, and ends as the command did. */
+import type { Command } from "commander";
+import { type ExecOptions, type ExecResult, formatDuration, type Sandbox } from "../../index.js";
+import { durationOf, envFrom, refuse } from "../arguments.js";
+import type { Call, Define } from "../program.js";
+import type { Session } from "../session.js";
+import { STATUS } from "../statuses.js";
+import { holdTerminal } from "../terminal.js";
+
+interface ExecFlags {
+	readonly shell?: string;
+	readonly interactive?: boolean;
+	readonly tty?: boolean;
+	readonly env?: Readonly<Record<string, string>>;
+	readonly cwd?: string;
+	readonly user?: string;
+	readonly timeout?: number;
+}
+
+export function addExec(program: Command, define: Define, env: Readonly<Record<string, string | undefined>>): void {
+	const command = program
+		.command("exec")
+		.description("run a command in the sandbox NAME, which must be there; ends with the command's status")
+		.usage("[options] NAME [--] COMMAND [ARG...]\n       sbx exec [options] NAME -c 'SHELL COMMAND'")
+		.argument("<name>", "name of the sandbox")
+		.option("-c, --shell <string>", "a shell command, instead of a program and its arguments")
+		.option("-e, --env <name=value>", "variable of the command; NAME alone takes yours; repeatable", envFrom(env))
+		.option("-w, --cwd <dir>", "working directory, from /workspace (default: /workspace)")
+		.option("-u, --user <user>", "root, uid:gid or a user of the image (default: the sandbox's)")
+		.option(
+			"--timeout <duration>",
+			"end it after this time, with status 124 (default: no limit)",
+			durationOf("--timeout"),
+		)
+		.option("-i, --interactive", "pass stdin on though it is a terminal (other input is always passed on)")
+		.option("-t, --tty", "run it on a terminal; stderr is then part of stdout");
+	define<ExecFlags>(command, runCommand);
+}
+
+async function runCommand({ session, names: [name = ""], flags, inner }: Call<ExecFlags>): Promise<number> {
+	const command = commandOf(name, flags.shell, inner);
+	if (flags.tty && session.json) throw refuse("--tty", "no --json, which needs stdout and stderr apart", "--json");
+	if (flags.tty && session.io.stdinKind() !== "terminal") {
+		throw refuse(
+			"--tty",
+			"a terminal on stdin",
+			"something else",
+			"leave -t out: stdin and output are passed on without it",
+		);
+	}
+	const { signal } = session;
+	const box = await session.sandboxes.get(name, { signal });
+	const options: ExecOptions = {
+		signal,
+		...(flags.env ? { env: flags.env } : {}),
+		...(flags.cwd === undefined ? {} : { cwd: flags.cwd }),
+		...(flags.user === undefined ? {} : { user: flags.user }),
+		...(flags.timeout ? { timeoutMs: flags.timeout } : {}),
+	};
+	const result = await (session.json ? collect : flags.tty ? onTerminal : stream)(session, box, command, {
+		...options,
+		...inputOf(session, flags),
+	});
+	if (!result.timedOut) return result.exitCode;
+	if (!session.json) {
+		await session.err.write(
+			`sbx: ${name}: the command was ended after ${formatDuration(flags.timeout ?? 0)} (--timeout)\n`,
+		);
+	}
+	return STATUS.execTimedOut;
+}
+
+function commandOf(
+	name: string,
+	shell: string | undefined,
+	inner: readonly string[] | undefined,
+): string | readonly string[] {
+	if (shell !== undefined && inner) throw refuse("-c", "either -c STRING or a command", inner.join(" "));
+	const command = shell ?? inner;
+	if (command === undefined)
+		throw refuse("COMMAND", "a command", "", `for example: sbx exec ${name || "NAME"} -- ls -la`);
+	return command;
+}
+
+function inputOf(session: Session, flags: ExecFlags): Pick<ExecOptions, "stdin"> {
+	const kind = session.io.stdinKind();
+	const isPassed = kind === "data" || (kind === "terminal" && (flags.interactive || flags.tty));
+	return isPassed ? { stdin: session.io.stdin } : {};
+}
+
+/** Hands both streams on as they come, byte for byte; the reader's pace is the command's. */
+function stream(
+	{ out, err }: Session,
+	box: Sandbox,
+	command: string | readonly string[],
+	options: ExecOptions,
+): Promise<ExecResult<Buffer>> {
+	return box.exec(command, {
+		...options,
+		encoding: "buffer",
+		maxOutputBytes: 0,
+		onStdout: (chunk) => out.write(chunk),
+		onStderr: (chunk) => err.write(chunk),
+	});
+}
+
+async function onTerminal(
+	session: Session,
+	box: Sandbox,
+	command: string | readonly string[],
+	options: ExecOptions,
+): Promise<ExecResult<Buffer>> {
+	const terminal = holdTerminal(session.io);
+	try {
+		const env = { TERM: session.io.env["TERM"] || "xterm", ...options.env };
+		return await stream(session, box, command, { ...options, env, terminal: terminal.options });
+	} finally {
+		terminal.restore();
+	}
+}
+
+async function collect(
+	session: Session,
+	box: Sandbox,
+	command: string | readonly string[],
+	options: ExecOptions,
+): Promise<ExecResult> {
+	const result = await box.exec(command, options);
+	const { exitCode, stdout, stderr, timedOut, truncated, durationMs } = result;
+	await session.answer("", { exitCode, stdout, stderr, timedOut, truncated, durationMs });
+	return result;
+}

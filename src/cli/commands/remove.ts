@@ -1,0 +1,66 @@
+/** `sbx remove NAME…`: deletes containers and workspaces. */
+import type { Command } from "commander";
+import { isSandboxError } from "../../index.js";
+import { refuse } from "../arguments.js";
+import { forEach, type Told } from "../each.js";
+import type { Call, Define } from "../program.js";
+import type { Session } from "../session.js";
+import { STATUS } from "../statuses.js";
+
+interface RemoveFlags {
+	readonly all?: boolean;
+	readonly force?: boolean;
+}
+
+export function addRemove(program: Command, define: Define): void {
+	const command = program
+		.command("remove")
+		.alias("rm")
+		.description("delete sandboxes with their containers and workspaces")
+		.argument("[name...]", "names of sandboxes")
+		.option("-a, --all", "all sandboxes of this root and prefix")
+		.option("-f, --force", "a name that does not exist is no failure");
+	define<RemoveFlags>(command, removeNamed);
+}
+
+async function removeNamed({ session, names, flags }: Call<RemoveFlags>): Promise<number> {
+	if (flags.all) {
+		if (names.length > 0) throw refuse("--all", "either --all or names", names.join(" "));
+		return removeAll(session);
+	}
+	if (names.length === 0) throw refuse("NAME", "at least one name", "", "sbx remove --all removes all of them");
+	return forEach(session, names, async (name) => {
+		const removed = await session.sandboxes.remove(name, { signal: session.signal });
+		if (!removed) await session.err.write(session.json ? "" : `sbx: ${name}: there is none of this name\n`);
+		return {
+			text: removed ? `${name}: removed\n` : "",
+			answer: { name, removed },
+			status: removed || flags.force ? STATUS.ok : STATUS.failed,
+		};
+	});
+}
+
+/** The library's event tells each name as it goes; its error at the end names those that stayed. */
+async function removeAll(session: Session): Promise<number> {
+	const answers: (Told & { readonly removed: boolean })[] = [];
+	session.onEvent = (event) => {
+		if (event.type !== "removed") return;
+		answers.push({ name: event.name, removed: true });
+		if (!session.json) void session.answer(`${event.name}: removed\n`, undefined);
+	};
+	try {
+		await session.sandboxes.removeAll({ signal: session.signal });
+	} catch (error) {
+		if (session.json && isSandboxError(error, "release_failed")) {
+			const failed = error.details.failed.map(({ name, error: message }) => ({
+				name,
+				removed: false,
+				error: { message },
+			}));
+			await session.answer("", [...answers, ...failed]);
+		}
+		throw error;
+	}
+	if (session.json) await session.answer("", answers);
+	return STATUS.ok;
+}

@@ -1,0 +1,73 @@
+/** The funnel: whatever went wrong becomes one message, perhaps a hint, and a status. */
+import { isSandboxError } from "../index.js";
+import { Interrupted } from "./interruption.js";
+import { BrokenPipe } from "./outlet.js";
+import { STATUS, signalStatus } from "./statuses.js";
+import { toLines } from "./text.js";
+
+export interface Failure {
+	readonly status: number;
+	/** Left out where silence is the answer. */
+	readonly message?: string;
+	readonly hint?: string;
+	/** What `--json` tells as `{ "error": … }`. */
+	readonly record?: object;
+}
+
+/** How a failure ends the program; `exec` has statuses of its own, apart from those of the command it ran. */
+export function toFailure(error: unknown, isExec: boolean): Failure {
+	if (error instanceof BrokenPipe) return { status: STATUS.brokenPipe };
+	if (error instanceof Interrupted) {
+		const { message, signal } = error;
+		return { status: signalStatus(signal), message, record: { code: "interrupted", message, signal } };
+	}
+	if (isCommanderError(error)) return toUsageFailure(error, isExec);
+	if (isSandboxError(error)) {
+		return {
+			status: isExec ? STATUS.execFailed : statusOf(error.code),
+			message: error.message,
+			...(error.hint === undefined ? {} : { hint: error.hint }),
+			record: error.toJSON(),
+		};
+	}
+	const message = error instanceof Error ? describe(error) : String(error);
+	return { status: isExec ? STATUS.execFailed : STATUS.failed, message, record: { code: "internal", message } };
+}
+
+/** The lines for stderr: for people, or with `--json` one line for programs. */
+export function printFailure(failure: Failure, json: boolean): string {
+	if (json) return failure.record ? `${JSON.stringify({ error: failure.record })}\n` : "";
+	if (failure.message === undefined) return "";
+	const hint = failure.hint === undefined ? "" : `hint: ${toLines(failure.hint)}\n`;
+	return `sbx: ${toLines(failure.message)}\n${hint}`;
+}
+
+function statusOf(code: string): number {
+	if (code === "invalid_input") return STATUS.usage;
+	return code === "engine_unavailable" ? STATUS.engineUnavailable : STATUS.failed;
+}
+
+interface CommanderFailure extends Error {
+	readonly code: string;
+	readonly exitCode: number;
+}
+
+function isCommanderError(error: unknown): error is CommanderFailure {
+	return error instanceof Error && error.name === "CommanderError";
+}
+
+/** Commander's sentence, its suggestion as the hint. Help and version that were asked for are no failure. */
+function toUsageFailure(error: CommanderFailure, isExec: boolean): Failure {
+	if (error.exitCode === 0) return { status: STATUS.ok };
+	const status = isExec ? STATUS.execFailed : STATUS.usage;
+	if (error.code === "commander.help") return { status };
+	const [first = "", suggestion] = error.message.split("\n");
+	const message = first.replace(/^error: /, "");
+	const hint = suggestion?.replace(/^\(?Did you mean (.*?)\)?$/, "did you mean $1") ?? "sbx --help lists the commands";
+	return { status, message, hint, record: { code: "usage", message, hint } };
+}
+
+/** Errors of the system speak for themselves; of others the kind helps whoever reports them. */
+function describe(error: Error): string {
+	return "syscall" in error ? error.message : `internal error: ${error.name}: ${error.message}`;
+}

@@ -1,0 +1,33 @@
+/** The program's surroundings as an argument, so that nothing below `run()` reaches for the process itself. */
+import type { Readable, Writable } from "node:stream";
+import type { EndingSignal } from "./statuses.js";
+
+/** Where the words come from; a terminal where `isTTY` is set. */
+export interface Input extends Readable {
+	readonly isTTY?: boolean;
+	setRawMode?(isRaw: boolean): unknown;
+}
+
+/** Where answers or notes go; a terminal where `isTTY` is set. */
+export interface Output extends Writable {
+	readonly isTTY?: boolean;
+	readonly columns?: number;
+	readonly rows?: number;
+}
+
+/** The signals a process hears. */
+export interface Signals {
+	once(signal: EndingSignal, listener: () => void): unknown;
+	on(signal: "SIGWINCH", listener: () => void): unknown;
+	off(signal: EndingSignal | "SIGWINCH", listener: () => void): unknown;
+}
+
+export interface Io {
+	readonly stdin: Input;
+	readonly stdout: Output;
+	readonly stderr: Output;
+	readonly env: Readonly<Record<string, string | undefined>>;
+	readonly signals: Signals;
+	/** What stdin is: a terminal, something to be read, or nothing at all (`/dev/null`, closed). */
+	stdinKind(): "terminal" | "data" | "nothing";
+}

@@ -1,0 +1,83 @@
+/** Runs commands in running containers: starts a process, carries its streams, ends it in time, and tells how it ended. */
+import { randomBytes } from "node:crypto";
+import type { Engine } from "../engine/engine.js";
+import { invalid } from "../primitives/checks.js";
+import { CommandRun } from "./command-run.js";
+import { EngineEnder } from "./engine-ender.js";
+import { EngineStarter } from "./engine-starter.js";
+import { checkedTerminal, type ExecRequest, normaliseExec, type TerminalSize } from "./request.js";
+import { type ExecResult, SIGNAL_NAMES } from "./result.js";
+import type { CommandTarget, ProcessStarter, TreeEnder } from "./starter.js";
+
+/** A command that runs. */
+export interface RunningCommand {
+	/** Its pid in the sandbox once it runs, 0 where that cannot be known; `undefined` when it ended before. Never rejects. */
+	readonly pid: Promise<number | undefined>;
+	/** How it ended; rejects as {@link Commands.run} does. */
+	readonly result: Promise<ExecResult | ExecResult<Buffer>>;
+	/** Sends a signal (`"TERM"`, `"SIGINT"` …) to the command's process group; `false` when it has ended. */
+	kill(signalName?: string): Promise<boolean>;
+	/** Tells its terminal the new size. */
+	resize(size: TerminalSize): Promise<void>;
+}
+
+export interface CommandsOptions {
+	/** How processes are started. Left out: by an exec of the engine each. */
+	readonly starter?: ProcessStarter;
+	/** How commands are ended. Left out: by a script beside them. */
+	readonly ender?: TreeEnder;
+}
+
+export class Commands {
+	readonly #engine: Engine;
+	readonly #starter: ProcessStarter;
+	readonly #ender: TreeEnder;
+
+	constructor(engine: Engine, options: CommandsOptions = {}) {
+		const shellLess = new Set<string>();
+		this.#engine = engine;
+		this.#starter = options.starter ?? new EngineStarter(engine, shellLess);
+		this.#ender = options.ender ?? new EngineEnder(engine, shellLess);
+	}
+
+	/** The checked form of a command and its options, frozen. Throws `invalid_input` before anything happens. */
+	normalise(command: unknown, options?: unknown): ExecRequest {
+		return normaliseExec(command, options);
+	}
+
+	/**
+	 * Runs a command to its end. It returns when the command itself ends, though a child of it may hold its streams and go on.
+	 * The result holds strings, or Buffers where the request's encoding is `buffer`.
+	 *
+	 * Rejects with `bad_cwd` when the working directory cannot be entered; `gone` or `stopped` when the container is not there
+	 * or ended under the command, with the output so far; `exec_lost` when its end cannot be known; and with the signal's own
+	 * reason once the command and all it started are dead. An aborted signal starts nothing.
+	 */
+	async run(target: CommandTarget, request: ExecRequest): Promise<ExecResult | ExecResult<Buffer>> {
+		return this.start(target, request).result;
+	}
+
+	/** Starts a command and gives a hold on it. Every failure is told by `result`. */
+	start(target: CommandTarget, request: ExecRequest): RunningCommand {
+		const parts = { engine: this.#engine, starter: this.#starter, ender: this.#ender };
+		const run = new CommandRun(parts, target, request, randomBytes(16).toString("hex"));
+		const user = request.user ?? target.user;
+		const resize = async (size: TerminalSize): Promise<void> => {
+			const checked = checkedTerminal(size);
+			if (checked) await run.resize(checked);
+		};
+		// A size that could not be told is told again by the next change; it is no reason to end a command.
+		const stopResizing = request.terminal?.onResize?.((size) => void resize(size).catch(() => {}));
+		return {
+			pid: run.pid,
+			result: stopResizing ? run.run().finally(stopResizing) : run.run(),
+			kill: async (signalName = "TERM") => {
+				const name = signalName.replace(/^SIG/, "");
+				if (!SIGNAL_NAMES.has(name)) throw invalid("signal", "the name of a signal, as TERM or SIGINT", signalName);
+				const pid = await run.pid;
+				return pid === undefined || run.hasEnded ? false : this.#ender.signal(target, pid, user, name);
+			},
+			resize,
+		};
+	}
+}

@@ -1,0 +1,363 @@
+/**
+ * Which file is the ledger now: turns to a new one when the old is sealed, finishes what a dead process began, makes
+ * the first one, and replaces a damaged one. At every moment the path names a whole file.
+ *
+ * A file is replaced in three steps. The successor is written whole, under a random name. A seal that names it is
+ * appended; it is valid only where nothing was written since its writer looked, and it voids all later lines. Then the
+ * successor is renamed to the ledger's path, by whoever comes first: the name exists once, so only one rename succeeds.
+ */
+import { randomBytes } from "node:crypto";
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
+import { sleep } from "../primitives/abort.js";
+import { SandboxError } from "../primitives/errors.js";
+import { Journal, unreadable } from "./journal.js";
+import { type Content, type Known, merge, type Rebuilt, toKnown, toRecovery } from "./known.js";
+import { encodeLine } from "./line.js";
+import type { DamageReason, Replay, ReplayOptions } from "./replay.js";
+import { asideName, keepAside, moveInto, othersAtWork, removeStrays, removeSuccessor, Successor } from "./successor.js";
+
+/** A ledger was found damaged or missing, and a new one was written. */
+export interface LedgerDamage {
+	readonly reason: DamageReason;
+	/** The same as a clause for people. */
+	readonly problem: string;
+	readonly path: string;
+	/** Where the damaged file is kept; `undefined` when there was none. */
+	readonly setAside: string | undefined;
+}
+
+/** Named moments at which a process may die; for tests and fault points. */
+export type LedgerStep = "before_append" | "appended" | "successor_written" | "sealed" | "moved";
+
+export interface LedgerFileOptions<Row> extends ReplayOptions<Row> {
+	readonly path: string;
+	readonly rebuild: (() => Promise<Rebuilt<Row> | undefined>) | undefined;
+	readonly onDamage: ((damage: LedgerDamage) => void) | undefined;
+	readonly onStep: ((step: LedgerStep) => void) | undefined;
+}
+
+const PROBLEM: Readonly<Record<DamageReason, string>> = {
+	missing: "the file was missing",
+	header: "it does not begin as a ledger does",
+	line: "a line was changed after it was written",
+	lost_line: "a line that others follow is missing",
+	truncated: "its end was cut off",
+	older: "an older copy stood in its place",
+};
+
+const SETTLE_ATTEMPTS = 60;
+const SEAL_ATTEMPTS = 20;
+const CATCH_UP_ROUNDS = 50;
+/** What reads as damage at first sight is looked at again after this time. */
+const SECOND_LOOK_MS = 10;
+
+export class LedgerFile<Row> {
+	readonly #options: LedgerFileOptions<Row>;
+	readonly #directory: string;
+	readonly #path: string;
+	#journal: Journal<Row> | undefined;
+	/** What this process knew of a ledger that has lost it. */
+	#memory: Known<Row> | undefined;
+	#unmerged: Known<Row> | undefined;
+
+	constructor(options: LedgerFileOptions<Row>) {
+		this.#options = options;
+		this.#path = options.path;
+		this.#directory = dirname(options.path);
+	}
+
+	/** The file as it was last read, if it can be used as it is now: nothing to finish, to make or to mend. */
+	current(): Journal<Row> | undefined {
+		return this.#look() === "current" && !this.#unmerged ? this.#usable() : undefined;
+	}
+
+	/** The file, read to its end, once it can be used. Finishes, makes or mends it first where that is needed. */
+	async settle(): Promise<Journal<Row>> {
+		for (let attempt = 0; attempt < SETTLE_ATTEMPTS; attempt++) {
+			if (attempt > 2) await sleep(1 + Math.random() * Math.min(50, 2 ** attempt));
+			const standing = this.#look();
+			const journal = this.#journal;
+			if (standing === "missing" || !journal) await this.#guarded(() => this.#create());
+			else if (standing === "sealed") await this.#guarded(() => this.#finish(journal));
+			else if (standing === "damaged") await this.#guarded(() => this.#recover(journal));
+			else return this.#usable();
+		}
+		throw new SandboxError("timeout", `ledger ${this.#path}: other processes kept replacing it`, {
+			details: { what: "ledger", timeoutMs: SETTLE_ATTEMPTS * 50 },
+			hint: "repeat the call",
+		});
+	}
+
+	/** Writes the live rows to a new file. `false` when other writers left no moment for it. */
+	async compact(): Promise<boolean> {
+		const journal = await this.settle();
+		if (!(await this.#guarded(() => this.#succeed(journal, undefined)))) return false;
+		await this.settle();
+		return true;
+	}
+
+	/** Whether another process seems to be compacting now. */
+	othersCompact(): boolean {
+		return othersAtWork(this.#directory, 2000);
+	}
+
+	/** What this process knew that another one, which has mended the ledger, may not have known. Given once. */
+	takeUnmerged(): Known<Row> | undefined {
+		const known = this.#unmerged;
+		this.#unmerged = undefined;
+		return known;
+	}
+
+	close(): void {
+		this.#journal?.close();
+		this.#journal = undefined;
+	}
+
+	#look(): "current" | "sealed" | "missing" | "damaged" {
+		const journal = this.#journal;
+		if (!journal) return this.#open(undefined);
+		if (!journal.isUpToDate()) {
+			if (!journal.readOn()) this.#reread(journal, "truncated");
+			const current = journal.isCurrent();
+			if (current === undefined) return "missing";
+			if (!current) return this.#open(journal);
+		}
+		return standingOf(journal.replay);
+	}
+
+	#open(before: Journal<Row> | undefined): "current" | "sealed" | "missing" | "damaged" {
+		const next = Journal.open(this.#path, this.#options);
+		if (!next) return "missing";
+		if (before) this.#turn(before.replay, next.replay);
+		before?.close();
+		this.#journal = next;
+		return standingOf(next.replay);
+	}
+
+	/** What is kept of the old file's rows when the path names another file. */
+	#turn(before: Replay<Row>, next: Replay<Row>): void {
+		const sealed = before.seals.length > 0;
+		if (sealed && !next.damage && !next.header?.recovered) {
+			this.#memory = undefined;
+			return;
+		}
+		const known = merge(this.#memory, toKnown(before));
+		this.#memory = undefined;
+		const same = sealed || next.header?.id === known.id;
+		if (next.damage) this.#memory = known;
+		else if (same && next.header?.recovered && next.header.lsn > known.top)
+			this.#unmerged = merge(this.#unmerged, known);
+		else if (same && next.top() < known.top) {
+			next.damage = "older";
+			this.#memory = known;
+		}
+	}
+
+	/** Reads the file from its beginning and keeps what was known before. */
+	#reread(journal: Journal<Row>, reason: DamageReason): void {
+		this.#memory = merge(this.#memory, toKnown(journal.replay));
+		journal.reread();
+		if (reason === "truncated" || reason === "older") journal.replay.damage ??= reason;
+	}
+
+	#usable(): Journal<Row> {
+		const journal = this.#journal;
+		const [foreign] = journal?.replay.foreign ?? [];
+		if (!journal || foreign !== undefined) {
+			throw unreadable(
+				this.#path,
+				"read",
+				new Error(`this version does not understand the row ${JSON.stringify(foreign)}`),
+			);
+		}
+		if (journal.replay.laterVersion !== undefined) {
+			throw unreadable(this.#path, "read", new Error(`it is of the later version ${journal.replay.laterVersion}`));
+		}
+		return journal;
+	}
+
+	/** Makes the ledger where there is none: the first of a new root, or one in place of one that is lost. */
+	async #create(): Promise<void> {
+		const before = this.#journal;
+		const known = before ? merge(this.#memory, toKnown(before.replay)) : this.#memory;
+		const rebuilt = await this.#options.rebuild?.();
+		const fresh = !known && !rebuilt?.rows.size && !rebuilt?.epochFloor;
+		mkdirSync(this.#directory, { recursive: true, mode: 0o700 });
+		const content = fresh
+			? { id: newId(), lsn: 1, epoch: 0, recovered: false, rows: new Map() }
+			: this.#recovery(known ?? EMPTY, known !== undefined, rebuilt);
+		const successor = await Successor.write(this.#directory, content);
+		this.#step("successor_written");
+		let placed: boolean;
+		try {
+			placed = successor.placeAt(this.#path);
+		} finally {
+			await successor.discard();
+		}
+		if (!placed) return;
+		before?.close();
+		this.#journal = undefined;
+		this.#memory = undefined;
+		if (!fresh) this.#tellDamage("missing", undefined);
+	}
+
+	/** Puts the successor of a sealed file in its place, whoever has written it. */
+	async #finish(journal: Journal<Row>): Promise<void> {
+		const { seals } = journal.replay;
+		for (const seal of seals) {
+			if (seal.aside !== undefined) keepAside(this.#path, this.#directory, seal.aside, journal.id);
+			if (moveInto(this.#directory, seal.next, this.#path)) {
+				this.#step("moved");
+				for (const other of seals) if (other !== seal) removeSuccessor(this.#directory, other.next);
+				if (seal.aside !== undefined) this.#tellDamage(toReason(seal.problem), seal.aside);
+				return;
+			}
+			// Its name is gone: either it stands in its place by now, or it is lost and nobody can put it there any more.
+			if (!journal.isCurrent()) return;
+		}
+		const damaged = seals.find((seal) => seal.aside !== undefined);
+		await this.#succeed(
+			journal,
+			damaged ? { reason: toReason(damaged.problem), rebuilt: await this.#options.rebuild?.() } : undefined,
+		);
+	}
+
+	async #recover(journal: Journal<Row>): Promise<void> {
+		const reason = journal.replay.damage ?? "line";
+		await sleep(SECOND_LOOK_MS);
+		if (this.#look() !== "damaged" || this.#journal !== journal) return;
+		this.#reread(journal, reason);
+		if (!journal.replay.damage) {
+			this.#memory = undefined;
+			return;
+		}
+		await this.#succeed(journal, { reason, rebuilt: await this.#options.rebuild?.() });
+	}
+
+	/** Writes a successor and seals the file with it. `false` when another process was first, or left no moment for it. */
+	async #succeed(
+		journal: Journal<Row>,
+		recovery: { reason: DamageReason; rebuilt: Rebuilt<Row> | undefined } | undefined,
+	): Promise<boolean> {
+		removeStrays(this.#directory, (name) => {
+			journal.readOn();
+			return journal.isCurrent() !== true || journal.replay.seals.some((seal) => seal.next === name);
+		});
+		for (let attempt = 0; attempt < SEAL_ATTEMPTS; attempt++) {
+			if (attempt > 0) await sleep(Math.random() * 5);
+			const { replay } = journal;
+			if (this.#look() === "missing" || this.#journal !== journal || journal.replay !== replay) return false;
+			const seals = replay.seals.length;
+			const from = { consumed: replay.consumed, examined: journal.examined, sealLines: replay.sealLines };
+			const content = recovery
+				? this.#recovery(merge(this.#memory, toKnown(replay)), replay.placed, recovery.rebuilt)
+				: toContent(replay);
+			const successor = await Successor.write(this.#directory, content);
+			this.#step("successor_written");
+			let sealed = false;
+			try {
+				// Behind a seal nothing counts, so there is nothing to carry over; a damaged file is written anew instead.
+				if (await this.#catchUp(journal, successor, from, recovery === undefined && seals === 0)) {
+					sealed = this.#seal(journal, successor, recovery?.reason);
+				}
+				if (sealed) await journal.sync();
+			} finally {
+				if (sealed) await successor.close();
+				else await successor.discard();
+			}
+			if (sealed) {
+				this.#step("sealed");
+				return true;
+			}
+			if (replay.seals.length > seals) return false;
+		}
+		return false;
+	}
+
+	/** Copies what was written meanwhile. `true` when at this moment nothing is missing in the successor. */
+	async #catchUp(
+		journal: Journal<Row>,
+		successor: Successor,
+		from: { readonly consumed: number; readonly examined: number; readonly sealLines: number },
+		carry: boolean,
+	): Promise<boolean> {
+		const { replay } = journal;
+		let { consumed: copied, examined } = from;
+		for (let round = 0; round < CATCH_UP_ROUNDS; round++) {
+			if (!journal.readOn() || journal.replay !== replay || !journal.isCurrent()) return false;
+			if (journal.examined === examined) return true;
+			// A seal's place is told by its offset, which is another one in the successor.
+			if (!carry || replay.sealLines !== from.sealLines || replay.damage) return false;
+			const bytes = journal.slice(copied);
+			copied += bytes.length;
+			examined = copied;
+			await successor.append(bytes);
+		}
+		return false;
+	}
+
+	#seal(journal: Journal<Row>, successor: Successor, reason: DamageReason | undefined): boolean {
+		const kept = journal.replay.seals.find((seal) => seal.aside !== undefined)?.aside;
+		const line = encodeLine({
+			by: "",
+			offset: journal.examined,
+			next: successor.name,
+			...(reason === undefined ? {} : { aside: kept ?? asideName(this.#directory, Date.now()), problem: reason }),
+		});
+		const failed = journal.append(`\n${line}`);
+		journal.readOn();
+		if (journal.replay.seals.some((seal) => seal.next === successor.name)) return true;
+		if (failed) throw failed;
+		return false;
+	}
+
+	#recovery(known: Known<Row>, placed: boolean, rebuilt: Rebuilt<Row> | undefined): Content<Row> {
+		return toRecovery(known, rebuilt, { newId: newId(), placed, nowMs: Date.now() });
+	}
+
+	#tellDamage(reason: DamageReason, aside: string | undefined): void {
+		const setAside = aside === undefined ? undefined : `${this.#directory}/${aside}`;
+		this.#options.onDamage?.({ reason, problem: PROBLEM[reason], path: this.#path, setAside });
+	}
+
+	#step(step: LedgerStep): void {
+		this.#options.onStep?.(step);
+	}
+
+	async #guarded<T>(work: () => Promise<T>): Promise<T> {
+		try {
+			return await work();
+		} catch (error) {
+			throw error instanceof Error && "syscall" in error ? unreadable(this.#path, "write", error) : error;
+		}
+	}
+}
+
+const EMPTY: Known<never> = { id: undefined, entries: new Map(), epoch: 0, top: 0 };
+
+function standingOf<Row>(replay: Replay<Row>): "current" | "sealed" | "damaged" {
+	if (replay.laterVersion !== undefined) return "current";
+	if (replay.seals.length > 0) return "sealed";
+	return replay.damage ? "damaged" : "current";
+}
+
+function toContent<Row>(replay: Replay<Row>): Content<Row> {
+	const rows = new Map<string, { revision: number; row: Row }>();
+	for (const [key, { revision, row }] of replay.entries) if (row !== undefined) rows.set(key, { revision, row });
+	return {
+		id: replay.header?.id ?? newId(),
+		lsn: replay.positionOf(replay.consumed),
+		epoch: replay.epoch,
+		recovered: false,
+		rows,
+	};
+}
+
+function toReason(problem: string | undefined): DamageReason {
+	return problem !== undefined && problem in PROBLEM ? (problem as DamageReason) : "line";
+}
+
+function newId(): string {
+	return randomBytes(8).toString("hex");
+}

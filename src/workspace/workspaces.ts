@@ -1,0 +1,327 @@
+/**
+ * The directories of the sandboxes in a root: workspaces, homes and account files under opaque ids that never move, and links that
+ * tell people which is whose. What a sandbox may have put inside them is never followed.
+ */
+import { randomBytes } from "node:crypto";
+import {
+	closeSync,
+	fchmodSync,
+	fchownSync,
+	fsyncSync,
+	mkdirSync,
+	openSync,
+	readlinkSync,
+	renameSync,
+	symlinkSync,
+	unlinkSync,
+	writeSync,
+} from "node:fs";
+import { join } from "node:path";
+import { invalid } from "../primitives/checks.js";
+import { SandboxError, systemCode } from "../primitives/errors.js";
+import { type Directory, findStat, openChild, openChildUnlocked, openDirectory, readNames } from "./fd-walk.js";
+import type { Root } from "./root.js";
+import { type DiscardOptions, Trash } from "./trash.js";
+
+export type { DiscardOptions } from "./trash.js";
+
+/** Whom the directories of a sandbox are for. */
+export interface Owner {
+	readonly uid: number;
+	readonly gid: number;
+}
+
+/** A link `names/<prefix>/<name>`: the second record of which workspace is whose. */
+export interface NameLink {
+	readonly prefix: string;
+	readonly name: string;
+	readonly id: string;
+}
+
+const ID = /^[0-9a-f]{24}$/;
+const LINK_TARGET = /^\.\.\/\.\.\/workspaces\/([0-9a-f]{24})$/;
+const MAX_ATTEMPTS = 10;
+/** The first byte of names that are ours alone, such as those of temporary files. */
+const DOT = 0x2e;
+
+export class Workspaces {
+	readonly #root: Root;
+	readonly #trash: Trash;
+
+	constructor(root: Root) {
+		this.#root = root;
+		this.#trash = new Trash(root.path);
+	}
+
+	/** A new opaque id: 24 hexadecimal digits. Makes nothing. */
+	newId(): string {
+		return randomBytes(12).toString("hex");
+	}
+
+	/** The absolute path of a workspace, there or not. */
+	workspacePath(id: string): string {
+		return join(this.#root.path, "workspaces", checkId(id));
+	}
+
+	/** The absolute path of a home directory, there or not. */
+	homePath(id: string): string {
+		return join(this.#root.path, "homes", checkId(id));
+	}
+
+	/**
+	 * Makes workspace (mode 0755) and home (0700) where they are not there, and says whether the workspace was made now.
+	 *
+	 * When the caller is root both are given to `owner`: the directories themselves, not what is in them. Other callers own what they make.
+	 * Throws `workspace_unusable` when something else, such as a link, stands in their place.
+	 */
+	async ensure(id: string, owner: Owner): Promise<{ created: boolean }> {
+		checkId(id);
+		const created = this.#ensureDirectory("workspaces", id, 0o755, owner);
+		this.#ensureDirectory("homes", id, 0o700, owner);
+		return { created };
+	}
+
+	/** Whether there is a workspace under this id. */
+	async exists(id: string): Promise<boolean> {
+		checkId(id);
+		return this.#within(["workspaces"], (parent) => findStat(parent, id)?.isDirectory() === true) ?? false;
+	}
+
+	/** The ids of all workspaces. */
+	async ids(): Promise<string[]> {
+		const ids: string[] = [];
+		this.#within(["workspaces"], (parent) => {
+			for (const batch of readNames(parent)) {
+				for (const { name, type } of batch) {
+					if (type === "directory" && ID.test(name.toString("latin1"))) ids.push(name.toString("latin1"));
+				}
+			}
+		});
+		return ids.sort();
+	}
+
+	/**
+	 * Writes the account files of a sandbox and gives their paths.
+	 *
+	 * Both are replaced, never changed: a container that has mounted the ones before keeps them. Mode 0644, whatever the umask.
+	 */
+	async writeAccounts(
+		id: string,
+		accounts: { readonly passwd: string; readonly group: string },
+	): Promise<{ passwdPath: string; groupPath: string }> {
+		const directory = join(this.#root.path, "accounts", checkId(id));
+		this.#ensureDirectory("accounts", id, 0o755, undefined);
+		const done = this.#within(["accounts", id], (parent) => {
+			replaceText(parent, "passwd", accounts.passwd);
+			replaceText(parent, "group", accounts.group);
+			return true;
+		});
+		if (!done) throw unusable(directory, "it is being deleted", undefined);
+		return { passwdPath: join(directory, "passwd"), groupPath: join(directory, "group") };
+	}
+
+	/** Makes or replaces the link `names/<prefix>/<name>` in one step. */
+	async link(prefix: string, name: string, id: string): Promise<void> {
+		checkId(id);
+		checkPlain("prefix", prefix);
+		checkPlain("name", name);
+		this.#ensureDirectory("names", prefix, 0o700, undefined);
+		const path = join(this.#root.path, "names", prefix, name);
+		const done = this.#within(["names", prefix], (parent) => {
+			const temporary = `.${randomBytes(8).toString("hex")}`;
+			symlinkSync(`../../workspaces/${id}`, parent.at(temporary));
+			try {
+				renameSync(parent.at(temporary), parent.at(name));
+			} catch (error) {
+				unlinkSync(parent.at(temporary));
+				throw unusable(path, "something that is no link stands there", error);
+			}
+			return true;
+		});
+		if (!done) throw unusable(path, "its directory is being deleted", undefined);
+	}
+
+	/** Takes the link away and says whether there was one. The workspace stays. */
+	async unlink(prefix: string, name: string): Promise<boolean> {
+		checkPlain("prefix", prefix);
+		checkPlain("name", name);
+		const removed = this.#within(["names", prefix], (parent) => {
+			if (!findStat(parent, name)?.isSymbolicLink()) return false;
+			return ignoring(["ENOENT"], () => unlinkSync(parent.at(name)));
+		});
+		return removed ?? false;
+	}
+
+	/** All links to workspaces, in the order of prefix and name. Whether the workspace is there is not looked at. */
+	async links(): Promise<NameLink[]> {
+		const links: NameLink[] = [];
+		this.#within(["names"], (names) => {
+			for (const prefix of entryNames(names, "directory")) {
+				this.#within(["names", prefix], (parent) => {
+					for (const name of entryNames(parent, "link")) {
+						const id = LINK_TARGET.exec(readLink(parent, name) ?? "")?.[1];
+						if (id) links.push({ prefix, name, id });
+					}
+				});
+			}
+		});
+		return links.sort((a, b) => compare(a.prefix, b.prefix) || compare(a.name, b.name));
+	}
+
+	/**
+	 * Deletes workspace, home and account files, and says whether there was anything. Links to it are not looked for.
+	 *
+	 * First all three are renamed into the trash, so that from then on the id is free and a killed process leaves nothing that
+	 * looks like a workspace; then the trash is deleted. What an earlier call for this id left in the trash is deleted too.
+	 * The sandbox should not run: the files of a running one are deleted under it, safely, but it may keep making new ones.
+	 * Throws `workspace_unusable` naming a path that could not be deleted, or the signal's reason; a later call goes on from there.
+	 */
+	async discard(id: string, options: DiscardOptions = {}): Promise<boolean> {
+		return this.#trash.discard(checkId(id), options);
+	}
+
+	/**
+	 * Deletes everything in the trash: what processes that were killed, or failed, left there. Gives the number of things deleted.
+	 *
+	 * Safe beside other processes that discard at the same time. One thing that cannot be deleted does not keep the others; at the
+	 * end `workspace_unusable` names the first.
+	 */
+	async emptyTrash(options: DiscardOptions = {}): Promise<number> {
+		return this.#trash.empty(options);
+	}
+
+	/** Makes `<area>/<name>` where it is not there; says whether it was made now. */
+	#ensureDirectory(area: string, name: string, mode: number, owner: Owner | undefined): boolean {
+		let created = false;
+		for (let attempt = 1; ; attempt++) {
+			try {
+				const root = openDirectory(this.#root.path);
+				try {
+					ignoring(["EEXIST"], () => mkdirSync(root.at(area), 0o700));
+					const parent = openChild(root, area);
+					try {
+						created = ignoring(["EEXIST"], () => mkdirSync(parent.at(name), mode)) || created;
+						const child = openChildUnlocked(parent, name);
+						try {
+							if (created) fchmodSync(child.fd, mode);
+							if (owner) giveTo(child, owner);
+						} finally {
+							child.close();
+						}
+					} finally {
+						parent.close();
+					}
+				} finally {
+					root.close();
+				}
+				return created;
+			} catch (error) {
+				// Somebody discards the same id at this moment; it comes to an end.
+				if (systemCode(error) === "ENOENT" && attempt < MAX_ATTEMPTS) continue;
+				throw asUnusable(join(this.#root.path, area, name), error);
+			}
+		}
+	}
+
+	/** Runs `work` with the directory at the end of `names`, no link followed; `undefined` when it is not there. */
+	#within<T>(names: readonly string[], work: (directory: Directory) => T): T | undefined {
+		const open: Directory[] = [];
+		try {
+			let current = openDirectory(this.#root.path);
+			open.push(current);
+			for (const name of names) {
+				current = openChild(current, name);
+				open.push(current);
+			}
+			return work(current);
+		} catch (error) {
+			if (systemCode(error) === "ENOENT") return undefined;
+			throw asUnusable(join(this.#root.path, ...names), error);
+		} finally {
+			for (const directory of open) directory.close();
+		}
+	}
+}
+
+function checkId(id: string): string {
+	if (typeof id !== "string" || !ID.test(id)) throw invalid("workspaceId", "24 hexadecimal digits", id);
+	return id;
+}
+
+function checkPlain(field: string, name: string): void {
+	const bytes = Buffer.from(typeof name === "string" ? name : "");
+	// What does not survive the way to bytes and back would be another name when it is read again.
+	const faithful = bytes.toString() === name;
+	if (!faithful || bytes.length === 0 || bytes.length > 255 || bytes[0] === DOT || /[/\0]/.test(name)) {
+		throw invalid(field, "1 to 255 bytes without a slash or NUL, not beginning with a dot", name);
+	}
+}
+
+function giveTo(directory: Directory, owner: Owner): void {
+	if (process.geteuid?.() !== 0) return;
+	const { uid, gid } = directory.stat();
+	if (uid !== owner.uid || gid !== owner.gid) fchownSync(directory.fd, owner.uid, owner.gid);
+}
+
+function replaceText(parent: Directory, name: string, text: string): void {
+	const temporary = `.${name}.${randomBytes(8).toString("hex")}`;
+	const fd = openSync(parent.at(temporary), "wx", 0o644);
+	try {
+		try {
+			const bytes = Buffer.from(text);
+			for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done);
+			fchmodSync(fd, 0o644);
+			fsyncSync(fd);
+		} finally {
+			closeSync(fd);
+		}
+		renameSync(parent.at(temporary), parent.at(name));
+	} catch (error) {
+		ignoring(["ENOENT"], () => unlinkSync(parent.at(temporary)));
+		throw error;
+	}
+}
+
+function entryNames(directory: Directory, type: "directory" | "link"): string[] {
+	const names: string[] = [];
+	for (const batch of readNames(directory)) {
+		for (const entry of batch) {
+			if (entry.type === type && entry.name[0] !== DOT) names.push(entry.name.toString());
+		}
+	}
+	return names;
+}
+
+function readLink(parent: Directory, name: string): string | undefined {
+	let target: string | undefined;
+	ignoring(["ENOENT", "EINVAL"], () => {
+		target = readlinkSync(parent.at(name));
+	});
+	return target;
+}
+
+/** Whether `work` succeeded; the given system errors only make it false. */
+function ignoring(codes: readonly string[], work: () => void): boolean {
+	try {
+		work();
+		return true;
+	} catch (error) {
+		if (codes.includes(systemCode(error) ?? "")) return false;
+		throw error;
+	}
+}
+
+function asUnusable(path: string, error: unknown): unknown {
+	const code = systemCode(error);
+	if (error instanceof SandboxError || code === undefined) return error;
+	const reason = code === "ENOTDIR" || code === "ELOOP" ? "it is a link or no directory" : code;
+	return unusable(path, reason, error);
+}
+
+function unusable(path: string, reason: string, cause: unknown): SandboxError<"workspace_unusable"> {
+	return new SandboxError("workspace_unusable", `cannot use ${path}: ${reason}`, { details: { path, reason }, cause });
+}
+
+function compare(a: string, b: string): number {
+	return a < b ? -1 : a > b ? 1 : 0;
+}
