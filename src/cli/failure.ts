@@ -53,7 +53,7 @@ interface CommanderFailure extends Error {
 }
 
 function isCommanderError(error: unknown): error is CommanderFailure {
-	return error instanceof Error && error.name === "CommanderError";
+	return error instanceof Error && "code" in error && String(error.code).startsWith("commander.");
 }
 
 /** Commander's sentence, its suggestion as the hint. Help and version that were asked for are no failure. */

@@ -8,8 +8,6 @@ if (argv.length === 1 && (argv[0] === "--version" || argv[0] === "-V")) {
 	const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
 	process.stdout.write(`${(JSON.parse(text) as { version: string }).version}\n`);
 } else {
-	const { processIo, crash } = await import("./process-io.js");
-	process.once("uncaughtException", (error) => process.exit(crash(error, argv)));
-	const { run } = await import("./run.js");
-	process.exit(await run(argv, processIo()));
+	const { start } = await import("./start.js");
+	process.exit(await start(argv));
 }

@@ -1,7 +1,6 @@
 /** The process as the program's surroundings. */
-import { fstatSync, writeSync } from "node:fs";
+import { fstatSync } from "node:fs";
 import { isatty } from "node:tty";
-import { printFailure, toFailure } from "./failure.js";
 import type { Io } from "./io.js";
 
 /** The streams are made when they are first asked for. */
@@ -31,16 +30,4 @@ function stdinKind(): "terminal" | "data" | "nothing" {
 	} catch {
 		return "nothing";
 	}
-}
-
-/** Tells of an error that nothing caught, and gives the status for it. */
-export function crash(error: unknown, argv: readonly string[]): number {
-	const failure = toFailure(error, argv.includes("exec"));
-	try {
-		if (process.env["SANDBOXES_DEBUG"] && error instanceof Error) writeSync(2, `${error.stack}\n`);
-		writeSync(2, printFailure(failure, argv.includes("--json")));
-	} catch {
-		// Nobody reads stderr.
-	}
-	return failure.status;
 }

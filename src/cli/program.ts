@@ -1,5 +1,5 @@
 /** All commands and their options, as commander knows them. Parsing chooses a command and does nothing else. */
-import type { Command } from "commander";
+import { Command } from "commander";
 import { addCreate } from "./commands/create.js";
 import { addExec } from "./commands/exec.js";
 import { addImages } from "./commands/images.js";
@@ -40,9 +40,8 @@ export interface ProgramOptions {
 	readonly choose: (chosen: Chosen) => void;
 }
 
-export async function buildProgram(options: ProgramOptions): Promise<Command> {
+export function buildProgram(options: ProgramOptions): Command {
 	const { env, version, write, writeError } = options;
-	const { Command } = await import("commander");
 	const program = new Command("sbx")
 		.description("Named container sandboxes over persistent workspaces")
 		.exitOverride()

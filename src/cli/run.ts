@@ -20,7 +20,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
 	let words: Words = { name: argv[0], own: argv, inner: undefined };
 	try {
 		let chosen: Chosen | undefined;
-		const program = await buildProgram({
+		const program = buildProgram({
 			env: io.env,
 			version: readVersion(),
 			columns: out.columns,

@@ -25,6 +25,8 @@ export class ExecStream implements RunningExec {
 	readonly #demuxer: Demuxer;
 	/** Settles when the sink takes more; undefined while it does. */
 	#held: Promise<void> | undefined;
+	/** The engine sends no more; what is held back is still on its way to the sink. */
+	#ending = false;
 	#over = false;
 	#resolve: () => void = () => {};
 	#reject: (error: unknown) => void = () => {};
@@ -42,7 +44,9 @@ export class ExecStream implements RunningExec {
 		this.ended.catch(() => {});
 		const socket = this.#socket;
 		socket.on("error", (error) => this.#broke(error));
-		socket.on("close", () => this.#finish(closed(options.address)));
+		socket.on("close", () => {
+			if (!this.#ending) this.#finish(closed(options.address));
+		});
 		socket.on("end", () => this.#streamEnded());
 		if (options.connection.first.length > 0) this.#take(options.connection.first);
 		socket.on("data", (chunk) => this.#take(chunk));
@@ -97,7 +101,7 @@ export class ExecStream implements RunningExec {
 		const settled = held.then(
 			() => {
 				if (this.#held === settled) this.#held = undefined;
-				if (!this.#over) this.#socket.resume();
+				if (!this.#over && !this.#ending) this.#socket.resume();
 			},
 			(error: unknown) => this.#fail(error),
 		);
@@ -106,6 +110,7 @@ export class ExecStream implements RunningExec {
 
 	/** The engine ends the stream and keeps the connection while input is unread: what counts is the stream's end. */
 	#streamEnded(): void {
+		this.#ending = true;
 		void Promise.resolve(this.#held).then(() => {
 			try {
 				if (!this.#options.terminal) this.#demuxer.end();
@@ -119,8 +124,20 @@ export class ExecStream implements RunningExec {
 	#broke(error: Error): void {
 		const code = systemCode(error);
 		// Input the command did not read makes the engine's closing look like a reset.
-		if (this.#options.stdin && (code === "EPIPE" || code === "ECONNRESET")) this.#streamEnded();
+		if (this.#options.stdin && (code === "EPIPE" || code === "ECONNRESET")) void this.#drain();
 		else this.#finish(unavailableBecause(this.#options.address, error));
+	}
+
+	/** What came before the reset is still in the socket's buffer. */
+	async #drain(): Promise<void> {
+		this.#ending = true;
+		do {
+			await this.#held;
+			const rest: unknown = this.#over ? null : this.#socket.read();
+			if (!(rest instanceof Buffer)) break;
+			this.#take(rest);
+		} while (!this.#over);
+		this.#streamEnded();
 	}
 
 	#fail(error: unknown): void {

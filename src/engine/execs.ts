@@ -8,6 +8,8 @@ import { numberOf, objectOf, textOf } from "./json-fields.js";
 
 /** A busy engine may start one command of a container at a time. */
 const START_TIMEOUT_MS = 60_000;
+/** The engine waits up to 10 s for a command that is to start. */
+const RESIZE_TIMEOUT_MS = 15_000;
 
 /**
  * The keys that would detach a terminal: the engine's own (ctrl-p ctrl-q) would swallow what is typed, none cannot be
@@ -43,8 +45,9 @@ export class Execs {
 			stdin: spec.stdin,
 			resize,
 		});
-		// Engines before API 1.42 do not know ConsoleSize. A terminal of the wrong size is no reason to fail.
-		if (spec.terminal) exec.resize(spec.terminal).catch(() => {});
+		// Engines before API 1.42 do not know ConsoleSize and take a size once the command runs. Waited for, so that
+		// input finds a terminal that has its size; one of the wrong size is no reason to fail.
+		if (spec.terminal) await Promise.race([exec.resize(spec.terminal), exec.ended]).catch(() => {});
 		return exec;
 	}
 
@@ -100,6 +103,7 @@ export class Execs {
 			method: "POST",
 			path: `/exec/${segment("exec", execId)}/resize`,
 			query: { h: size.rows, w: size.columns },
+			timeoutMs: RESIZE_TIMEOUT_MS,
 		});
 	}
 }

@@ -4,6 +4,9 @@ import { isJsonObject, type JsonObject, numberOf, objectOf, textOf } from "./jso
 
 /** How much of the end of a log an error carries. */
 const LOG_TAIL_LINES = 40;
+/** The classic builder colours what a step says on stderr. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences begin with one
+const COLOURS = /\u001b\[[\d;]*m/g;
 const MAX_LINE_BYTES = 1024 * 1024;
 
 /** How the work ended. The engine answers 200 and tells of a failure in the last line. */
@@ -65,7 +68,7 @@ export class ProgressFollower {
 	/** Output of a build. */
 	#speak(text: string): void {
 		for (const part of text.split(/\r?\n|\r/)) {
-			const line = part.trimEnd();
+			const line = part.replace(COLOURS, "").trimEnd();
 			if (line === "") continue;
 			if (/^Step \d+\/\d+ : /.test(line)) this.#step = line;
 			this.#remember(line);

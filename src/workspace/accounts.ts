@@ -74,7 +74,12 @@ function entries(text: string, fieldCount: number, idFields: readonly number[]):
 }
 
 /** The text in which `entry` stands where `known` stood, or at the end, and no other line is about the same. */
-function replaced(all: readonly Fields[], known: Fields | undefined, entry: Fields, same: (other: Fields) => boolean): string {
+function replaced(
+	all: readonly Fields[],
+	known: Fields | undefined,
+	entry: Fields,
+	same: (other: Fields) => boolean,
+): string {
 	const lines: Fields[] = [];
 	for (const other of all) {
 		if (other === known) lines.push(entry);
@@ -85,7 +90,8 @@ function replaced(all: readonly Fields[], known: Fields | undefined, entry: Fiel
 }
 
 function checkId(field: string, value: number): void {
-	if (!Number.isInteger(value) || value < 0 || value > MAX_ID) throw invalid(field, `an integer of 0 to ${MAX_ID}`, value);
+	if (!Number.isInteger(value) || value < 0 || value > MAX_ID)
+		throw invalid(field, `an integer of 0 to ${MAX_ID}`, value);
 }
 
 function checkName(value: string): string {

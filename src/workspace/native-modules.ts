@@ -1,6 +1,6 @@
 /** Finding compiled modules in a workspace: they belong to the libc they were built for. */
 import { systemCode } from "../primitives/errors.js";
-import { displayName, type Directory, openDescendant, openDirectory, readNames } from "./fd-walk.js";
+import { type Directory, displayName, openDescendant, openDirectory, readNames } from "./fd-walk.js";
 import { TimeSlice } from "./time-slice.js";
 
 /** Where the search ends, found or not. */

@@ -2,11 +2,11 @@
 import { type BigIntStats, chmodSync, mkdirSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { messageOf, SandboxError, systemCode } from "../primitives/errors.js";
-import { ensureRecord, isCurrent, readIdFile, type RootOrigin } from "./root-id.js";
+import { ensureRecord, isCurrent, type RootOrigin, readIdFile } from "./root-id.js";
 import { resolveRootPath, whyNoRoot } from "./root-path.js";
 
-export { resolveRootPath } from "./root-path.js";
 export type { RootOrigin } from "./root-id.js";
+export { resolveRootPath } from "./root-path.js";
 
 /** Whatever stands at the top of a root. Nothing else may be in a directory that is to become one, or that lost its id. */
 const OUR_ENTRIES = /^(?:id|id\..+|ledger|ledger\..+|workspaces|homes|accounts|names|snapshots|locks|trash)$/;
@@ -74,7 +74,11 @@ function ensureRoot(path: string): Identity {
 	const foreign = holdsRecord(path) ? undefined : findForeign(path);
 	// Asked once more: another process may have made it a root between the two looks.
 	if (foreign !== undefined && !holdsRecord(path)) {
-		throw unusable(path, `it is not empty and not a root: it holds ${JSON.stringify(foreign)}`, "give an empty or a new directory");
+		throw unusable(
+			path,
+			`it is not empty and not a root: it holds ${JSON.stringify(foreign)}`,
+			"give an empty or a new directory",
+		);
 	}
 	const hadMore = readdirSync(path).some((name) => !name.startsWith("id"));
 	if ((stat.mode & 0o777n) !== 0o700n) chmodSync(path, 0o700);

@@ -34,14 +34,20 @@ export class Trash {
 		throwIfAborted(options.signal);
 		let moved = false;
 		for (const area of AREAS) moved = this.#moveToTrash(area, id) || moved;
-		const count = await this.#delete(this.#contents((owner) => owner === id), options);
+		const count = await this.#delete(
+			this.#contents((owner) => owner === id),
+			options,
+		);
 		return moved || count > 0;
 	}
 
 	/** Deletes all that is in the trash. */
 	async empty(options: DiscardOptions): Promise<number> {
 		throwIfAborted(options.signal);
-		return this.#delete(this.#contents(() => true), options);
+		return this.#delete(
+			this.#contents(() => true),
+			options,
+		);
 	}
 
 	async #delete(paths: readonly string[], options: DiscardOptions): Promise<number> {

@@ -6,9 +6,7 @@ import { randomBytes } from "node:crypto";
 import {
 	closeSync,
 	fchmodSync,
-	fchownSync,
 	fsyncSync,
-	mkdirSync,
 	openSync,
 	readlinkSync,
 	renameSync,
@@ -18,18 +16,13 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { invalid } from "../primitives/checks.js";
-import { SandboxError, systemCode } from "../primitives/errors.js";
-import { type Directory, findStat, openChild, openChildUnlocked, openDirectory, readNames } from "./fd-walk.js";
+import { ensureDirectory, ignoring, type Owner, unusable, within } from "./areas.js";
+import { type Directory, findStat, readNames } from "./fd-walk.js";
 import type { Root } from "./root.js";
 import { type DiscardOptions, Trash } from "./trash.js";
 
+export type { Owner } from "./areas.js";
 export type { DiscardOptions } from "./trash.js";
-
-/** Whom the directories of a sandbox are for. */
-export interface Owner {
-	readonly uid: number;
-	readonly gid: number;
-}
 
 /** A link `names/<prefix>/<name>`: the second record of which workspace is whose. */
 export interface NameLink {
@@ -40,7 +33,6 @@ export interface NameLink {
 
 const ID = /^[0-9a-f]{24}$/;
 const LINK_TARGET = /^\.\.\/\.\.\/workspaces\/([0-9a-f]{24})$/;
-const MAX_ATTEMPTS = 10;
 /** The first byte of names that are ours alone, such as those of temporary files. */
 const DOT = 0x2e;
 
@@ -76,21 +68,21 @@ export class Workspaces {
 	 */
 	async ensure(id: string, owner: Owner): Promise<{ created: boolean }> {
 		checkId(id);
-		const created = this.#ensureDirectory("workspaces", id, 0o755, owner);
-		this.#ensureDirectory("homes", id, 0o700, owner);
+		const created = ensureDirectory(this.#root.path, "workspaces", id, 0o755, owner);
+		ensureDirectory(this.#root.path, "homes", id, 0o700, owner);
 		return { created };
 	}
 
 	/** Whether there is a workspace under this id. */
 	async exists(id: string): Promise<boolean> {
 		checkId(id);
-		return this.#within(["workspaces"], (parent) => findStat(parent, id)?.isDirectory() === true) ?? false;
+		return within(this.#root.path, ["workspaces"], (parent) => findStat(parent, id)?.isDirectory() === true) ?? false;
 	}
 
 	/** The ids of all workspaces. */
 	async ids(): Promise<string[]> {
 		const ids: string[] = [];
-		this.#within(["workspaces"], (parent) => {
+		within(this.#root.path, ["workspaces"], (parent) => {
 			for (const batch of readNames(parent)) {
 				for (const { name, type } of batch) {
 					if (type === "directory" && ID.test(name.toString("latin1"))) ids.push(name.toString("latin1"));
@@ -110,8 +102,8 @@ export class Workspaces {
 		accounts: { readonly passwd: string; readonly group: string },
 	): Promise<{ passwdPath: string; groupPath: string }> {
 		const directory = join(this.#root.path, "accounts", checkId(id));
-		this.#ensureDirectory("accounts", id, 0o755, undefined);
-		const done = this.#within(["accounts", id], (parent) => {
+		ensureDirectory(this.#root.path, "accounts", id, 0o755, undefined);
+		const done = within(this.#root.path, ["accounts", id], (parent) => {
 			replaceText(parent, "passwd", accounts.passwd);
 			replaceText(parent, "group", accounts.group);
 			return true;
@@ -125,9 +117,9 @@ export class Workspaces {
 		checkId(id);
 		checkPlain("prefix", prefix);
 		checkPlain("name", name);
-		this.#ensureDirectory("names", prefix, 0o700, undefined);
+		ensureDirectory(this.#root.path, "names", prefix, 0o700, undefined);
 		const path = join(this.#root.path, "names", prefix, name);
-		const done = this.#within(["names", prefix], (parent) => {
+		const done = within(this.#root.path, ["names", prefix], (parent) => {
 			const temporary = `.${randomBytes(8).toString("hex")}`;
 			symlinkSync(`../../workspaces/${id}`, parent.at(temporary));
 			try {
@@ -145,7 +137,7 @@ export class Workspaces {
 	async unlink(prefix: string, name: string): Promise<boolean> {
 		checkPlain("prefix", prefix);
 		checkPlain("name", name);
-		const removed = this.#within(["names", prefix], (parent) => {
+		const removed = within(this.#root.path, ["names", prefix], (parent) => {
 			if (!findStat(parent, name)?.isSymbolicLink()) return false;
 			return ignoring(["ENOENT"], () => unlinkSync(parent.at(name)));
 		});
@@ -155,9 +147,9 @@ export class Workspaces {
 	/** All links to workspaces, in the order of prefix and name. Whether the workspace is there is not looked at. */
 	async links(): Promise<NameLink[]> {
 		const links: NameLink[] = [];
-		this.#within(["names"], (names) => {
+		within(this.#root.path, ["names"], (names) => {
 			for (const prefix of entryNames(names, "directory")) {
-				this.#within(["names", prefix], (parent) => {
+				within(this.#root.path, ["names", prefix], (parent) => {
 					for (const name of entryNames(parent, "link")) {
 						const id = LINK_TARGET.exec(readLink(parent, name) ?? "")?.[1];
 						if (id) links.push({ prefix, name, id });
@@ -189,58 +181,6 @@ export class Workspaces {
 	async emptyTrash(options: DiscardOptions = {}): Promise<number> {
 		return this.#trash.empty(options);
 	}
-
-	/** Makes `<area>/<name>` where it is not there; says whether it was made now. */
-	#ensureDirectory(area: string, name: string, mode: number, owner: Owner | undefined): boolean {
-		let created = false;
-		for (let attempt = 1; ; attempt++) {
-			try {
-				const root = openDirectory(this.#root.path);
-				try {
-					ignoring(["EEXIST"], () => mkdirSync(root.at(area), 0o700));
-					const parent = openChild(root, area);
-					try {
-						created = ignoring(["EEXIST"], () => mkdirSync(parent.at(name), mode)) || created;
-						const child = openChildUnlocked(parent, name);
-						try {
-							if (created) fchmodSync(child.fd, mode);
-							if (owner) giveTo(child, owner);
-						} finally {
-							child.close();
-						}
-					} finally {
-						parent.close();
-					}
-				} finally {
-					root.close();
-				}
-				return created;
-			} catch (error) {
-				// Somebody discards the same id at this moment; it comes to an end.
-				if (systemCode(error) === "ENOENT" && attempt < MAX_ATTEMPTS) continue;
-				throw asUnusable(join(this.#root.path, area, name), error);
-			}
-		}
-	}
-
-	/** Runs `work` with the directory at the end of `names`, no link followed; `undefined` when it is not there. */
-	#within<T>(names: readonly string[], work: (directory: Directory) => T): T | undefined {
-		const open: Directory[] = [];
-		try {
-			let current = openDirectory(this.#root.path);
-			open.push(current);
-			for (const name of names) {
-				current = openChild(current, name);
-				open.push(current);
-			}
-			return work(current);
-		} catch (error) {
-			if (systemCode(error) === "ENOENT") return undefined;
-			throw asUnusable(join(this.#root.path, ...names), error);
-		} finally {
-			for (const directory of open) directory.close();
-		}
-	}
 }
 
 function checkId(id: string): string {
@@ -255,12 +195,6 @@ function checkPlain(field: string, name: string): void {
 	if (!faithful || bytes.length === 0 || bytes.length > 255 || bytes[0] === DOT || /[/\0]/.test(name)) {
 		throw invalid(field, "1 to 255 bytes without a slash or NUL, not beginning with a dot", name);
 	}
-}
-
-function giveTo(directory: Directory, owner: Owner): void {
-	if (process.geteuid?.() !== 0) return;
-	const { uid, gid } = directory.stat();
-	if (uid !== owner.uid || gid !== owner.gid) fchownSync(directory.fd, owner.uid, owner.gid);
 }
 
 function replaceText(parent: Directory, name: string, text: string): void {
@@ -298,28 +232,6 @@ function readLink(parent: Directory, name: string): string | undefined {
 		target = readlinkSync(parent.at(name));
 	});
 	return target;
-}
-
-/** Whether `work` succeeded; the given system errors only make it false. */
-function ignoring(codes: readonly string[], work: () => void): boolean {
-	try {
-		work();
-		return true;
-	} catch (error) {
-		if (codes.includes(systemCode(error) ?? "")) return false;
-		throw error;
-	}
-}
-
-function asUnusable(path: string, error: unknown): unknown {
-	const code = systemCode(error);
-	if (error instanceof SandboxError || code === undefined) return error;
-	const reason = code === "ENOTDIR" || code === "ELOOP" ? "it is a link or no directory" : code;
-	return unusable(path, reason, error);
-}
-
-function unusable(path: string, reason: string, cause: unknown): SandboxError<"workspace_unusable"> {
-	return new SandboxError("workspace_unusable", `cannot use ${path}: ${reason}`, { details: { path, reason }, cause });
 }
 
 function compare(a: string, b: string): number {

@@ -126,10 +126,10 @@ function imageContract(open: () => Promise<Subject>): void {
 				code: "image_build_failed",
 				details: {
 					reference: good.tag,
-					step: "Step 2/3 : RUN echo why-it-failed >&2; exit 3",
+					step: expect.stringMatching(/^Step 2\/\d+ : RUN echo why-it-failed >&2; exit 3$/),
 					log: expect.stringContaining("why-it-failed"),
 				},
-				message: expect.stringMatching(/Step 2\/3 .*returned a non-zero code: 3/),
+				message: expect.stringMatching(/Step 2\/\d+ .*returned a non-zero code: 3/),
 			});
 			expect(await engine().inspectImage(good.tag)).toEqual(before);
 			await engine().removeImage(good.tag);

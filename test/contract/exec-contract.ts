@@ -136,7 +136,7 @@ export function execContract(open: () => Promise<Subject>): void {
 				output,
 			);
 			await exec.write(Buffer.from("go\n"));
-			await vi.waitFor(() => expect(output.stdout).toMatch(/23 97[^]*err/), { timeout: 10_000 });
+			await vi.waitFor(() => expect(output.stdout).toMatch(/23 97\s+err/), { timeout: 10_000 });
 			await exec.resize({ columns: 131, rows: 41 });
 			await exec.write(Buffer.from("go\n"));
 			await exec.ended;

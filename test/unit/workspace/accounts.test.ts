@@ -3,7 +3,8 @@ import { describe, expect, test } from "vitest";
 import { mergeAccounts } from "../../../src/workspace/accounts.js";
 
 const IMAGE = {
-	passwd: "root:x:0:0:root:/root:/bin/bash\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\nnode:x:1000:1000::/home/node:/bin/bash\n",
+	passwd:
+		"root:x:0:0:root:/root:/bin/bash\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\nnode:x:1000:1000::/home/node:/bin/bash\n",
 	group: "root:x:0:\ndaemon:x:1:\nnode:x:1000:\naudio:x:29:pulse\n",
 };
 const HOME = { home: "/home/sandbox", shell: "/bin/sh" };

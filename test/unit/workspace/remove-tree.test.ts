@@ -108,7 +108,7 @@ describe("removing a tree", () => {
 		expect(readdirSync(place)).toEqual([]);
 		expect(most).toBeLessThan(before + 100);
 		expect(openDescriptors()).toBeLessThanOrEqual(before);
-	});
+	}, 60_000);
 
 	test("lets the event loop turn while it deletes 100,000 entries, and tells how far it is", async () => {
 		const place = scratch();
@@ -139,7 +139,7 @@ describe("removing a tree", () => {
 
 	test("ends with the signal's own reason, and a later call finishes", async () => {
 		const place = scratch();
-		makeWide(join(place, "tree"), 20_000);
+		makeWide(join(place, "tree"), 5000);
 		const controller = new AbortController();
 		const reason = new Error("enough");
 		const before = openDescriptors();
@@ -276,40 +276,43 @@ function tryMount(): boolean {
 	}
 }
 
-describe.runIf(canMount)(`mounts in a tree${canMount ? "" : " (skipped: only root with CAP_SYS_ADMIN can mount)"}`, () => {
-	test.each(["tmpfs", "bind", "bind of a file"])("a %s in it is named and not entered", async (kind) => {
-		const place = scratch("mount é o");
-		const tree = join(place, "tree");
-		const elsewhere = join(place, "elsewhere");
-		const target = join(tree, "a", "mounted");
-		mkdirSync(elsewhere);
-		writeFileSync(join(elsewhere, "kept"), "kept");
-		mkdirSync(join(tree, "a"), { recursive: true });
-		writeFileSync(join(tree, "a", "f"), "");
-		if (kind === "bind of a file") {
-			writeFileSync(target, "");
-			execFileSync("mount", ["--bind", join(elsewhere, "kept"), target]);
-		} else {
-			mkdirSync(target);
-			execFileSync("mount", kind === "bind" ? ["--bind", elsewhere, target] : ["-t", "tmpfs", "none", target]);
-			if (kind === "tmpfs") writeFileSync(join(target, "kept"), "kept");
-		}
-		try {
-			await expect(removeTree(tree)).rejects.toMatchObject({
-				code: "workspace_unusable",
-				details: { path: target },
-				message: expect.stringContaining("mount"),
-			});
-			expect(readFileSync(kind === "bind of a file" ? target : join(target, "kept"), "utf8")).toBe("kept");
-			expect(existsSync(join(tree, "a", "f"))).toBe(false);
-		} finally {
-			execFileSync("umount", [target]);
-		}
-		await removeTree(tree);
-		expect(readdirSync(place)).toEqual(["elsewhere"]);
-		expect(readFileSync(join(elsewhere, "kept"), "utf8")).toBe("kept");
-	});
-});
+describe.runIf(canMount)(
+	`mounts in a tree${canMount ? "" : " (skipped: only root with CAP_SYS_ADMIN can mount)"}`,
+	() => {
+		test.each(["tmpfs", "bind", "bind of a file"])("a %s in it is named and not entered", async (kind) => {
+			const place = scratch("mount é o");
+			const tree = join(place, "tree");
+			const elsewhere = join(place, "elsewhere");
+			const target = join(tree, "a", "mounted");
+			mkdirSync(elsewhere);
+			writeFileSync(join(elsewhere, "kept"), "kept");
+			mkdirSync(join(tree, "a"), { recursive: true });
+			writeFileSync(join(tree, "a", "f"), "");
+			if (kind === "bind of a file") {
+				writeFileSync(target, "");
+				execFileSync("mount", ["--bind", join(elsewhere, "kept"), target]);
+			} else {
+				mkdirSync(target);
+				execFileSync("mount", kind === "bind" ? ["--bind", elsewhere, target] : ["-t", "tmpfs", "none", target]);
+				if (kind === "tmpfs") writeFileSync(join(target, "kept"), "kept");
+			}
+			try {
+				await expect(removeTree(tree)).rejects.toMatchObject({
+					code: "workspace_unusable",
+					details: { path: target },
+					message: expect.stringContaining("mount"),
+				});
+				expect(readFileSync(kind === "bind of a file" ? target : join(target, "kept"), "utf8")).toBe("kept");
+				expect(existsSync(join(tree, "a", "f"))).toBe(false);
+			} finally {
+				execFileSync("umount", [target]);
+			}
+			await removeTree(tree);
+			expect(readdirSync(place)).toEqual(["elsewhere"]);
+			expect(readFileSync(join(elsewhere, "kept"), "utf8")).toBe("kept");
+		});
+	},
+);
 
 describe("a tree whose directory is swapped for a link out of it, again and again", () => {
 	const FILES = 40;
@@ -367,9 +370,10 @@ describe("a tree whose directory is swapped for a link out of it, again and agai
 	test("costs not a byte outside, where a walk by path loses some", async () => {
 		const ours = await race(async (tree) => void (await removeTree(tree)), 4000, false);
 		expect(ours.lost).toBe(0);
+		console.log(ours);
 		expect(ours.rounds).toBeGreaterThan(20);
 		const naive = await race(removeByPath, 8000, true);
-		// The control: the race is live in this very set-up.
+		console.log(naive); // The control: the race is live in this very set-up.
 		expect(naive.lost).toBeGreaterThan(0);
 	}, 40_000);
 });

@@ -38,7 +38,9 @@ describe("the path of a root", () => {
 	);
 
 	test.each(
-		"/etc /usr /var /proc /sys /dev /tmp /tmp/ /usr/../tmp /home /root /var/tmp /var/lib /proc/self /sys/fs /dev/x".split(" "),
+		"/etc /usr /var /proc /sys /dev /tmp /tmp/ /usr/../tmp /home /root /var/tmp /var/lib /proc/self /sys/fs /dev/x".split(
+			" ",
+		),
 	)("%s is the system's and refused", (path) => {
 		expect(() => resolveRootPath(path)).toThrow(invalidInput);
 	});

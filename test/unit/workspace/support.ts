@@ -42,7 +42,8 @@ export async function asUser<T>(uid: number, work: () => Promise<T> | T): Promis
 
 /** Directories one inside the other, deeper than any path can name. */
 export function makeDeep(directory: string, levels: number, name = "d".repeat(40)): void {
-	const script = 'cd -- "$1" && i=0 && while [ $i -lt "$2" ]; do mkdir -- "$3" && cd -P -- "./$3" || exit 1; i=$((i+1)); done';
+	const script =
+		'cd -- "$1" && i=0 && while [ $i -lt "$2" ]; do mkdir -- "$3" && cd -P -- "./$3" || exit 1; i=$((i+1)); done';
 	mkdirSync(directory, { recursive: true });
 	// Shells keep the whole path in PWD, which ends at PATH_MAX: so a few levels at a time, joined by moving.
 	const chunk = 60;

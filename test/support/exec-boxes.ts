@@ -1,0 +1,80 @@
+/** Containers for the tests of `src/exec`, made as sandboxes are: through the engine's interface, with the supervisor as main process. */
+import { randomBytes } from "node:crypto";
+import { connectEngine } from "../../src/engine/docker-engine.js";
+import type { Engine } from "../../src/engine/engine.js";
+import { Commands } from "../../src/exec/commands.js";
+import type { ExecOptions, ExecResult } from "../../src/exec/request.js";
+import type { CommandTarget } from "../../src/exec/starter.js";
+import { SUPERVISOR_COMMAND } from "../../src/exec/supervisor.js";
+
+export const LABEL = { "sandboxes.test": "exec" };
+
+export interface Box {
+	readonly target: CommandTarget;
+	exec(command: unknown, options?: Omit<ExecOptions, "encoding">): Promise<ExecResult>;
+	bytes(command: unknown, options?: Omit<ExecOptions, "encoding">): Promise<ExecResult<Buffer>>;
+	/** Command lines of all processes but the asking ones. */
+	processes(): Promise<string>;
+}
+
+export interface BoxChoice {
+	readonly image: string;
+	readonly user?: string;
+	readonly pids?: number;
+	readonly command?: readonly string[];
+	readonly env?: Readonly<Record<string, string>>;
+	readonly capAdd?: readonly string[];
+}
+
+export class Boxes {
+	readonly engine: Engine = connectEngine();
+	readonly commands = new Commands(this.engine);
+	readonly #ids: string[] = [];
+
+	async make(choice: BoxChoice): Promise<Box> {
+		const name = `sbxtest-exec-${randomBytes(6).toString("hex")}`;
+		const { id } = await this.engine.createContainer({
+			name,
+			image: choice.image,
+			entrypoint: choice.command ?? SUPERVISOR_COMMAND,
+			command: [],
+			env: choice.env ?? {},
+			labels: LABEL,
+			user: choice.user ?? "1000:1000",
+			workingDir: "/workspace",
+			memoryBytes: 512 * 1024 * 1024,
+			cpus: 1,
+			pids: choice.pids ?? 256,
+			shmBytes: 64 * 1024 * 1024,
+			stopGraceMs: 10_000,
+			mounts: [],
+			tmpfs: { "/workspace": "rw,exec,nosuid,nodev,mode=1777", "/tmp": "rw,exec,nosuid,nodev,mode=1777" },
+			network: "none",
+			ports: [],
+			readOnlyRoot: false,
+			capAdd: choice.capAdd ?? [],
+		});
+		this.#ids.push(id);
+		await this.engine.startContainer(id);
+		return this.box({ id, name });
+	}
+
+	box(target: CommandTarget): Box {
+		const run = (command: unknown, options: object = {}): Promise<ExecResult | ExecResult<Buffer>> =>
+			this.commands.run(target, this.commands.normalise(command, options));
+		return {
+			target,
+			exec: (command, options) => run(command, options) as Promise<ExecResult>,
+			bytes: (command, options) => run(command, { ...options, encoding: "buffer" }) as Promise<ExecResult<Buffer>>,
+			processes: async () => {
+				const script =
+					'for d in /proc/[0-9]*; do [ "$d" = "/proc/$$" ] || { tr "\\0" " " <"$d/cmdline"; echo; }; done 2>/dev/null';
+				return ((await run(script)) as ExecResult).stdout;
+			},
+		};
+	}
+
+	async removeAll(): Promise<void> {
+		for (const id of this.#ids.splice(0)) await this.engine.removeContainer(id);
+	}
+}
