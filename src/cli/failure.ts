@@ -23,12 +23,13 @@ export function toFailure(error: unknown, isExec: boolean): Failure {
 	}
 	if (isCommanderError(error)) return toUsageFailure(error, isExec);
 	if (isSandboxError(error)) {
-		return {
-			status: isExec ? STATUS.execFailed : statusOf(error.code),
-			message: error.message,
-			...(error.hint === undefined ? {} : { hint: error.hint }),
-			record: error.toJSON(),
-		};
+		const { code, message, hint } = error;
+		const status = isExec ? STATUS.execFailed : statusOf(code);
+		const record = error.toJSON();
+		// One line says all there is: programs show it where an answer was expected.
+		if (code === "engine_unavailable" && hint !== undefined)
+			return { status, message: `${message} (hint: ${hint})`, record };
+		return { status, message, ...(hint === undefined ? {} : { hint }), record };
 	}
 	const message = error instanceof Error ? describe(error) : String(error);
 	return { status: isExec ? STATUS.execFailed : STATUS.failed, message, record: { code: "internal", message } };

@@ -8,6 +8,5 @@ if (argv.length === 1 && (argv[0] === "--version" || argv[0] === "-V")) {
 	const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
 	process.stdout.write(`${(JSON.parse(text) as { version: string }).version}\n`);
 } else {
-	const { start } = await import("./start.js");
-	process.exit(await start(argv));
+	void import("./start.js").then(({ start }) => start(argv)).then((status) => process.exit(status));
 }

@@ -12,6 +12,7 @@ const MAX_FILE_BYTES = 16 * 1024 * 1024;
 const MAX_ARCHIVE_BYTES = MAX_FILE_BYTES + 64 * 1024;
 /** The engine says in which words of Go a file's kind is told: these bits are set for all that is no regular file. */
 const NOT_REGULAR = 0x8f280000;
+const STAT_HEADER = "x-docker-container-path-stat";
 /** The engine gives a link's last target; a second link is one that was made meanwhile. */
 const MAX_LINKS = 2;
 
@@ -44,14 +45,18 @@ export class ContainerFiles {
 
 	async #stat(id: string, path: string, options: CallOptions): Promise<KindOfPath | undefined> {
 		const answer = await this.#archive("HEAD", id, path, options);
-		if (answer.status === 200) return toPathStat(answer.headers.get("x-docker-container-path-stat") ?? "");
+		if (answer.status === 200) {
+			const stat = toPathStat(answer.headers);
+			if (!stat) throw this.#api.notAnEngine("its answer about a path does not tell what is there");
+			return stat;
+		}
 		// A refusal of HEAD has no body: only GET tells a missing container from a missing path.
 		return explain(await this.#archive("GET", id, path, options), id, path);
 	}
 
 	async #readRegular(id: string, path: string, options: CallOptions): Promise<Buffer | undefined> {
 		const answer = await this.#archive("GET", id, path, options, (head) => {
-			const stat = head.status === 200 ? toPathStat(head.headers.get("x-docker-container-path-stat") ?? "") : undefined;
+			const stat = head.status === 200 ? toPathStat(head.headers) : undefined;
 			if (stat && (!stat.regular || stat.size > MAX_FILE_BYTES))
 				throw engineFailed(
 					`reading ${path} of container ${shortId(id)}`,
@@ -94,10 +99,10 @@ function explain(answer: ApiAnswer, id: string, path: string): undefined {
 	throw refused(what, answer.status, answer.sentence, "container");
 }
 
-function toPathStat(header: string): KindOfPath | undefined {
+function toPathStat(headers: ReadonlyMap<string, string>): KindOfPath | undefined {
 	let stat: Readonly<Record<string, unknown>>;
 	try {
-		stat = objectOf(JSON.parse(Buffer.from(header, "base64").toString("utf8")));
+		stat = objectOf(JSON.parse(Buffer.from(headers.get(STAT_HEADER) ?? "", "base64").toString("utf8")));
 	} catch {
 		return undefined;
 	}

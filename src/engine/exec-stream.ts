@@ -1,6 +1,5 @@
 /** One running exec: its output taken apart and handed over at the sink's pace, its input, its end. */
 import type { Socket } from "node:net";
-import { systemCode } from "../primitives/errors.js";
 import { DemuxError, Demuxer } from "./demux.js";
 import type { ExecSink, RunningExec } from "./engine.js";
 import { unavailable, unavailableBecause } from "./engine-errors.js";
@@ -121,23 +120,14 @@ export class ExecStream implements RunningExec {
 		});
 	}
 
-	#broke(error: Error): void {
-		const code = systemCode(error);
-		// Input the command did not read makes the engine's closing look like a reset.
-		if (this.#options.stdin && (code === "EPIPE" || code === "ECONNRESET")) void this.#drain();
+	/**
+	 * Input the command did not read can make the engine's closing look like a reset. Where it was met in reading, all
+	 * that came before has been read; met in writing or while the sink held back, output may be lost with it.
+	 */
+	#broke(error: NodeJS.ErrnoException): void {
+		const readAll = error.code === "ECONNRESET" && error.syscall === "read" && !this.#held;
+		if (this.#options.stdin && readAll) this.#streamEnded();
 		else this.#finish(unavailableBecause(this.#options.address, error));
-	}
-
-	/** What came before the reset is still in the socket's buffer. */
-	async #drain(): Promise<void> {
-		this.#ending = true;
-		do {
-			await this.#held;
-			const rest: unknown = this.#over ? null : this.#socket.read();
-			if (!(rest instanceof Buffer)) break;
-			this.#take(rest);
-		} while (!this.#over);
-		this.#streamEnded();
 	}
 
 	#fail(error: unknown): void {

@@ -148,6 +148,7 @@ export class CommandRun {
 
 	/** Ends the command with all it started. Throws what ended it, unless that was the time limit. */
 	async #endAll(process: StartedProcess, ending: Ending): Promise<ProcessEnd> {
+		process.giveUp();
 		const pid = await within(PID_MS, process.pid);
 		let left: readonly number[] | undefined;
 		try {

@@ -9,7 +9,7 @@ import type { TerminalSize } from "./request.js";
 import { signalName } from "./result.js";
 import { MARKER_VARIABLE, ON_TERMINAL, ONE_SHOT, runnerCall } from "./runner.js";
 import { SentinelScanner } from "./scanner.js";
-import type { CommandTarget, ProcessEnd, ProcessSpec, StartedProcess } from "./starter.js";
+import type { CommandTarget, LostProcess, ProcessEnd, ProcessSpec, StartedProcess } from "./starter.js";
 
 /** How long an exec whose stream has ended may take to have a status. */
 const STATUS_WAITS_MS = [0, 1, 2, 5, 10, 20, 50, 100, 200, 400, 800, 1600, 3200];
@@ -29,6 +29,7 @@ export class EngineProcess implements StartedProcess {
 	readonly #ended: Deferred<ProcessEnd> = deferred();
 	#exec: RunningExec | undefined;
 	#closed = false;
+	#givenUp = false;
 	#attempts = 0;
 
 	constructor(engine: Engine, target: CommandTarget, spec: ProcessSpec, sink: ExecSink, shellLess: ShellLess) {
@@ -65,8 +66,13 @@ export class EngineProcess implements StartedProcess {
 		if ((await this.#pid.promise) !== undefined) await this.#exec?.resize(size);
 	}
 
+	giveUp(): void {
+		this.#givenUp = true;
+	}
+
 	close(): void {
 		this.#closed = true;
+		this.#givenUp = true;
 		this.#exec?.close();
 		this.#pid.resolve(undefined);
 	}
@@ -127,7 +133,7 @@ export class EngineProcess implements StartedProcess {
 		if (record?.exitCode === undefined || record.exitCode === null) return this.#lost(cause);
 		if (out.start !== undefined) {
 			if (this.#spec.terminal) this.#finish(exited(record.exitCode, undefined));
-			else this.#lost(cause, { watcherKilled: true });
+			else this.#lost(cause, { watcherKilled: "seen" });
 			return;
 		}
 		if (this.#spec.terminal && record.exitCode === 125) return this.#finish({ kind: "bad_cwd" });
@@ -141,15 +147,15 @@ export class EngineProcess implements StartedProcess {
 		if (noRoom)
 			return this.#tryAgain(out.preamble || "sh: cannot start a process: the limit of processes is reached\n");
 		if (failure !== undefined) return this.#notStarted(failure, out.preamble);
-		if (record.exitCode === 137) return this.#lost(cause, { watcherKilled: true });
+		if (record.exitCode === 137) return this.#lost(cause, { watcherKilled: "seen" });
 		await this.#notStarted("other", out.preamble + err.preamble);
 	}
 
 	async #tryAgain(explanation: string): Promise<void> {
 		const wait = NO_ROOM_WAITS_MS[this.#attempts++];
 		if (wait === undefined) return this.#notStarted("other", explanation);
-		await sleep(wait);
-		if (this.#closed) return this.#finish(exited(126, undefined));
+		if (!this.#givenUp) await sleep(wait);
+		if (this.#givenUp) return this.#finish(exited(126, undefined));
 		await this.open();
 	}
 
@@ -247,9 +253,8 @@ export class EngineProcess implements StartedProcess {
 		return undefined;
 	}
 
-	#lost(cause: unknown, what: { watcherKilled?: boolean; execGone?: boolean } = {}): void {
-		const { watcherKilled = false, execGone = false } = what;
-		this.#finish({ kind: "lost", watcherKilled, execGone, ...(cause === undefined ? {} : { cause }) });
+	#lost(cause: unknown, what: Pick<LostProcess, "watcherKilled" | "execGone"> = {}): void {
+		this.#finish({ kind: "lost", ...what, ...(cause === undefined ? {} : { cause }) });
 	}
 
 	#finish(end: ProcessEnd): void {
@@ -260,7 +265,7 @@ export class EngineProcess implements StartedProcess {
 
 function toEnd(out: SentinelScanner): ProcessEnd {
 	const [status = "", signaled] = (out.end ?? "L").split(" ");
-	if (!/^\d+$/.test(status)) return { kind: "lost", watcherKilled: true, execGone: false };
+	if (!/^\d+$/.test(status)) return { kind: "lost", watcherKilled: "told" };
 	if (out.start === undefined && Number(status) === 125) return { kind: "bad_cwd" };
 	return exited(Number(status), signaled === "s" ? signalName(Number(status) - 128) : undefined);
 }

@@ -2,7 +2,7 @@
 import type { ContainerRecord, Engine } from "../engine/engine.js";
 import { sleep } from "../primitives/abort.js";
 import { isSandboxError, SandboxError } from "../primitives/errors.js";
-import type { CommandTarget, ProcessEnd } from "./starter.js";
+import type { CommandTarget, LostProcess } from "./starter.js";
 
 /** A container that is being stopped is still called running for a moment after its processes were killed. */
 const SETTLE_WAITS_MS = [0, 20, 50, 100, 200, 400, 800];
@@ -13,11 +13,11 @@ export interface OutputSoFar {
 	readonly stderr: string;
 }
 
-/** Why a command cannot be started, or its end cannot be told, in the words of this library. */
+/** Why the end of a command cannot be told, in the words of this library: what stopped the container, or that nobody knows. */
 export async function fateOf(
 	engine: Engine,
 	target: CommandTarget,
-	end: Extract<ProcessEnd, { kind: "lost" }>,
+	end: LostProcess,
 	output: OutputSoFar,
 ): Promise<SandboxError> {
 	let record: ContainerRecord | undefined;
@@ -31,6 +31,7 @@ export async function fateOf(
 		if (!record || record.state === "removing") return gone(target, output, end.cause);
 		if (record.state !== "running") return stopped(target, record.state, output, end.cause);
 		if (end.execGone) return stopped(target, "restarted", output, end.cause);
+		if (end.watcherKilled === "told") break;
 	}
 	const what = end.watcherKilled
 		? "the shell that waits for it was killed (kill -9 $PPID does that)"

@@ -37,7 +37,16 @@ export type ProcessEnd =
 	/** The image knows no such user; nothing has run. */
 	| { readonly kind: "no_user" }
 	/** The way to the process broke before its end was told. */
-	| { readonly kind: "lost"; readonly watcherKilled: boolean; readonly execGone: boolean; readonly cause?: unknown };
+	| LostProcess;
+
+export interface LostProcess {
+	readonly kind: "lost";
+	/** What waits for the process was killed: said by its own parent (`"told"`), or inferred from its status (`"seen"`). */
+	readonly watcherKilled?: "told" | "seen";
+	/** The engine has forgotten the exec, as it does when the container stops. */
+	readonly execGone?: boolean;
+	readonly cause?: unknown;
+}
 
 export interface StartedProcess {
 	/** Its pid in the container once the command runs, 0 where it cannot be known; `undefined` when it ended before. Never rejects. */
@@ -48,6 +57,8 @@ export interface StartedProcess {
 	write(data: Uint8Array): Promise<void>;
 	endInput(): Promise<void>;
 	resize(size: TerminalSize): Promise<void>;
+	/** It is about to be ended: what has not been started yet is not started any more. */
+	giveUp(): void;
 	/** Drops the connection and all interest in the process, which goes on. */
 	close(): void;
 }

@@ -27,15 +27,21 @@ export const FACTS_LABELS: Readonly<Record<string, string>> = { "sandboxes.role"
 const LEFT_BEHIND_MS = 10 * 60 * 1000;
 const MAX_LINKS = 5;
 
-const GLIBC = [
-	"/lib/x86_64-linux-gnu/libc.so.6",
-	"/lib/aarch64-linux-gnu/libc.so.6",
-	"/lib64/libc.so.6",
-	"/lib/libc.so.6",
-	"/usr/lib/libc.so.6",
+/**
+ * Where each C library is, in the order in which it is looked for. Either may stand beside the other: glibc's own library
+ * decides, while its loader is also given by a layer that lets musl run glibc's programs.
+ */
+const LIBRARIES: readonly (readonly [Libc, string])[] = [
+	["glibc", "/lib/x86_64-linux-gnu/libc.so.6"],
+	["glibc", "/lib/aarch64-linux-gnu/libc.so.6"],
+	["glibc", "/lib64/libc.so.6"],
+	["glibc", "/lib/libc.so.6"],
+	["glibc", "/usr/lib/libc.so.6"],
+	["musl", "/lib/ld-musl-x86_64.so.1"],
+	["musl", "/lib/ld-musl-aarch64.so.1"],
+	["glibc", "/lib64/ld-linux-x86-64.so.2"],
+	["glibc", "/lib/ld-linux-aarch64.so.1"],
 ];
-const MUSL = ["/lib/ld-musl-x86_64.so.1", "/lib/ld-musl-aarch64.so.1"];
-const GLIBC_LOADER = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
 
 type Kept = ImageFacts & { readonly imageId: string; readonly form: 1 };
 
@@ -78,19 +84,13 @@ async function lookInto(engine: Engine, imageId: string, signal: AbortSignal): P
 		});
 	});
 	try {
-		const there = async (paths: readonly string[]): Promise<boolean> =>
-			(await Promise.all(paths.map((path) => follow(engine, id, path, signal)))).some((path) => path !== undefined);
-		const [passwd, group, glibc, musl, glibcLoader, hasShell] = await Promise.all([
+		const [passwd, group, shell, libc] = await Promise.all([
 			readText(engine, id, "/etc/passwd", signal),
 			readText(engine, id, "/etc/group", signal),
-			there(GLIBC),
-			there(MUSL),
-			there(GLIBC_LOADER),
-			there(["/bin/sh"]),
+			follow(engine, id, "/bin/sh", signal),
+			findLibc(engine, id, signal),
 		]);
-		// Either may stand beside the other: glibc's own library decides, its loader is also given by musl's compatibility layer.
-		const libc: Libc = glibc ? "glibc" : musl ? "musl" : glibcLoader ? "glibc" : "unknown";
-		return { passwd, group, libc, hasShell };
+		return { passwd, group, libc, hasShell: shell !== undefined };
 	} finally {
 		await engine.removeContainer(id).catch(() => false);
 	}
@@ -102,6 +102,11 @@ async function removeLeftBehind(engine: Engine, signal: AbortSignal): Promise<vo
 		if (container.createdAtMs < before && container.state === "created")
 			await engine.removeContainer(container.id, { signal }).catch(() => false);
 	}
+}
+
+async function findLibc(engine: Engine, id: string, signal: AbortSignal): Promise<Libc> {
+	for (const [libc, path] of LIBRARIES) if (await follow(engine, id, path, signal)) return libc;
+	return "unknown";
 }
 
 async function readText(engine: Engine, id: string, path: string, signal: AbortSignal): Promise<string> {

@@ -7,6 +7,7 @@ import { buildRuntime, RUNTIME_LABEL, toBuildError, toTag } from "./build-runtim
 import { getRecipe, type Recipe, type RuntimeSource, readCatalog, shippedImages } from "./catalog.js";
 import { ContentHashes } from "./content-hash.js";
 import { type ImageFacts, ImageFactsReader } from "./image-facts.js";
+import { OneAtATime } from "./one-at-a-time.js";
 import { PlatformCheck } from "./platform.js";
 import { pullImage } from "./pull-image.js";
 import { parseReference, toText } from "./reference.js";
@@ -54,6 +55,7 @@ export class Images {
 	readonly #platform: PlatformCheck;
 	readonly #facts: ImageFactsReader;
 	readonly #making = new SharedWork<ImageRecord>();
+	readonly #oneAtATime: OneAtATime;
 
 	/** Reads the names of the runtimes, and asks the engine nothing. Throws `invalid_input` for a bad `custom`. */
 	constructor({ engine, catalog, custom, cacheDirectory }: ImagesOptions) {
@@ -61,6 +63,7 @@ export class Images {
 		this.#recipes = readCatalog(catalog ?? shippedImages(), custom);
 		this.#platform = new PlatformCheck(engine, cacheDirectory);
 		this.#facts = new ImageFactsReader(engine, cacheDirectory);
+		this.#oneAtATime = new OneAtATime(cacheDirectory);
 	}
 
 	/** The runtimes that can be asked for, the shipped ones first. */
@@ -143,8 +146,16 @@ export class Images {
 	}
 
 	async #ensure({ tag, make }: Target, options: WaitOptions): Promise<ImageRecord> {
-		const image = await this.#engine.inspectImage(tag, { signal: options.signal });
-		return image ?? this.#making.run(tag, (signal, onProgress) => make({ signal, onProgress }), options);
+		const find = (signal: AbortSignal | undefined): Promise<ImageRecord | undefined> =>
+			this.#engine.inspectImage(tag, { signal });
+		const image = await find(options.signal);
+		if (image) return image;
+		return this.#making.run(
+			tag,
+			(signal, onProgress) =>
+				this.#oneAtATime.run(tag, { find, make: () => make({ signal, onProgress }) }, signal, onProgress),
+			options,
+		);
 	}
 
 	async #accept({ given, runtime }: Target, image: ImageRecord, options: CallOptions): Promise<ResolvedImage> {

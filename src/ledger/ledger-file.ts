@@ -89,12 +89,12 @@ export class LedgerFile<Row> {
 		});
 	}
 
-	/** Writes the live rows to a new file. `false` when other writers left no moment for it. */
+	/** Writes the live rows to a new file, or lets another process that does so finish. `false` when other writers left no moment for it. */
 	async compact(): Promise<boolean> {
 		const journal = await this.settle();
-		if (!(await this.#guarded(() => this.#succeed(journal, undefined)))) return false;
+		const outcome = await this.#guarded(() => this.#succeed(journal, undefined));
 		await this.settle();
-		return true;
+		return outcome !== "busy";
 	}
 
 	/** Whether another process seems to be compacting now. */
@@ -188,9 +188,9 @@ export class LedgerFile<Row> {
 			? { id: newId(), lsn: 1, epoch: 0, recovered: false, rows: new Map() }
 			: this.#recovery(known ?? EMPTY, known !== undefined, rebuilt);
 		const successor = await Successor.write(this.#directory, content);
-		this.#step("successor_written");
 		let placed: boolean;
 		try {
+			this.#step("successor_written");
 			placed = successor.placeAt(this.#path);
 		} finally {
 			await successor.discard();
@@ -235,11 +235,11 @@ export class LedgerFile<Row> {
 		await this.#succeed(journal, { reason, rebuilt: await this.#options.rebuild?.() });
 	}
 
-	/** Writes a successor and seals the file with it. `false` when another process was first, or left no moment for it. */
+	/** Writes a successor and seals the file with it. `overtaken`: another process was first. `busy`: others left no moment for it. */
 	async #succeed(
 		journal: Journal<Row>,
 		recovery: { reason: DamageReason; rebuilt: Rebuilt<Row> | undefined } | undefined,
-	): Promise<boolean> {
+	): Promise<"sealed" | "overtaken" | "busy"> {
 		removeStrays(this.#directory, (name) => {
 			journal.readOn();
 			return journal.isCurrent() !== true || journal.replay.seals.some((seal) => seal.next === name);
@@ -247,16 +247,16 @@ export class LedgerFile<Row> {
 		for (let attempt = 0; attempt < SEAL_ATTEMPTS; attempt++) {
 			if (attempt > 0) await sleep(Math.random() * 5);
 			const { replay } = journal;
-			if (this.#look() === "missing" || this.#journal !== journal || journal.replay !== replay) return false;
+			if (this.#look() === "missing" || this.#journal !== journal || journal.replay !== replay) return "overtaken";
 			const seals = replay.seals.length;
 			const from = { consumed: replay.consumed, examined: journal.examined, sealLines: replay.sealLines };
 			const content = recovery
 				? this.#recovery(merge(this.#memory, toKnown(replay)), replay.placed, recovery.rebuilt)
 				: toContent(replay);
 			const successor = await Successor.write(this.#directory, content);
-			this.#step("successor_written");
 			let sealed = false;
 			try {
+				this.#step("successor_written");
 				// Behind a seal nothing counts, so there is nothing to carry over; a damaged file is written anew instead.
 				if (await this.#catchUp(journal, successor, from, recovery === undefined && seals === 0)) {
 					sealed = this.#seal(journal, successor, recovery?.reason);
@@ -268,11 +268,11 @@ export class LedgerFile<Row> {
 			}
 			if (sealed) {
 				this.#step("sealed");
-				return true;
+				return "sealed";
 			}
-			if (replay.seals.length > seals) return false;
+			if (replay.seals.length > seals) return "overtaken";
 		}
-		return false;
+		return "busy";
 	}
 
 	/** Copies what was written meanwhile. `true` when at this moment nothing is missing in the successor. */

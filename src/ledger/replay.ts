@@ -189,7 +189,7 @@ export class Replay<Row> {
 			this.#snapshotLinesLeft = 0;
 		}
 		if (at < this.positionOf(start)) return;
-		if (this.#placed) this.#damaged("truncated");
+		if (this.#placed) this.#damaged("lost_line");
 		this.#base = at + 1 - start;
 	}
 

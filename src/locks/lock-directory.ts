@@ -59,7 +59,7 @@ export function take(path: string, hold: string): void {
 
 /** Gives the lock back, if this hold has it. */
 export function giveBack(path: string, hold: string): void {
-	if (readHolder(path)?.hold === hold) discard(path);
+	if (hold !== "" && readHolder(path)?.hold === hold) discard(path);
 }
 
 /** Takes away a lock from a holder that is not coming back. Does nothing when the lock is another's by now. */

@@ -89,14 +89,11 @@ export class NamedLocks {
 				if (!this.#ready) this.#prepare();
 				return readHolder(path);
 			});
-			if (!holder) {
-				const lock = await this.#tryTake(name, path);
-				if (lock) return lock;
-				continue;
-			}
-			if (watch.isOver(holder)) this.#guarded(() => breakLock(path, holder));
+			const lock = holder ? undefined : await this.#tryTake(name, path);
+			if (lock) return lock;
+			if (holder && watch.isOver(holder)) this.#guarded(() => breakLock(path, holder));
 			const leftMs = deadline - performance.now();
-			if (leftMs <= 0) throw timedOut(name, timeoutMs, holder.owner?.pid);
+			if (leftMs <= 0) throw timedOut(name, timeoutMs, holder?.owner?.pid);
 			await sleep(Math.min(leftMs, 5 + Math.random() * Math.min(45, 5 * watch.looks)), signal);
 		}
 	}
@@ -119,7 +116,10 @@ export class NamedLocks {
 			});
 			return { name, path, hold, lost, release };
 		} catch (error) {
-			if (systemCode(error) === "ELOCKED") return undefined;
+			const code = systemCode(error);
+			// The directory itself was removed meanwhile: it is made again at the next attempt.
+			if (code === "ENOENT") this.#ready = false;
+			if (code === "ELOCKED" || code === "ENOENT") return undefined;
 			throw unusable(this.#directory, error);
 		}
 	}
@@ -168,6 +168,7 @@ async function runHeld<T>(
 		signal?.removeEventListener("abort", onAbort);
 		// What is not given back is found by the next holder: this process is its owner, and it has no heartbeat any more.
 		await lock.release().catch(() => {});
+		holds.delete(path);
 	}
 	if (lost.signal.aborted) throw lost.signal.reason;
 	return result;

@@ -13,6 +13,7 @@ import { rebuild } from "./rebuild.js";
 import { removeAllOf } from "./remove.js";
 import type { ResolvedRequest } from "./request.js";
 import { settle } from "./settle.js";
+import { startAndCheck } from "./start.js";
 
 export interface Applied {
 	readonly id: string;
@@ -46,7 +47,7 @@ export async function apply(
 		case "start": {
 			const found = needed(container);
 			try {
-				await bringUp(context, found);
+				await bringUp(context, name, found);
 			} catch (error) {
 				if (!isSandboxError(error, "engine_failed")) throw error;
 				const why: Reason[] = [{ kind: "start", problem: messageOf(error) }];
@@ -72,9 +73,9 @@ export function conflict(context: Context, name: string, decision: Decision): Sa
 	);
 }
 
-async function bringUp(context: Context, container: ObservedContainer): Promise<void> {
+async function bringUp(context: Context, name: string, container: ObservedContainer): Promise<void> {
 	if (container.state === "paused") await context.engine.unpauseContainer(container.id);
-	else await context.engine.startContainer(container.id);
+	else await startAndCheck(context, name, container.id);
 }
 
 /** Removes container and workspace; whether there was anything. */

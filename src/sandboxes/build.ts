@@ -1,4 +1,5 @@
 /** Makes the container of a sandbox, without starting it: directories first, then accounts, network, container. */
+import { SandboxError } from "../primitives/errors.js";
 import { mergeAccounts } from "../workspace/accounts.js";
 import { toContainerSpec, toOwnerIds } from "./container-spec.js";
 import type { Context } from "./context.js";
@@ -31,6 +32,16 @@ export async function buildContainer(
 	await context.workspaces.ensure(workspaceId, owner);
 	await context.workspaces.link(context.fleet.prefix, name, workspaceId);
 	const facts = await context.images.facts(shape.imageId);
+	if (!facts.hasShell) {
+		throw new SandboxError(
+			"unsupported",
+			`sandbox ${name}: the image ${plan.image} has no sh, which a sandbox's main process needs`,
+			{
+				details: { what: "an image without sh" },
+				hint: "use an image with a shell, such as debian:bookworm-slim",
+			},
+		);
+	}
 	const accounts =
 		shape.user === "root"
 			? undefined

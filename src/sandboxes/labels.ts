@@ -77,8 +77,9 @@ export function isOurs(labels: Readonly<Record<string, string>>, fleet: Fleet): 
 	);
 }
 
-/** The form of operation keys and workspace ids; a workspace id becomes part of a path. */
-const OPAQUE_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/;
+const OPERATION_KEY = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/;
+/** It becomes part of a path. */
+const WORKSPACE_ID = /^[0-9a-f]{24}$/;
 
 /** What labels record, or in words what is wrong with them. Never throws. */
 export function parseLabels(
@@ -94,9 +95,9 @@ export function parseLabels(
 	const stopGraceMs = wholeNumber(labels[LABEL.stopGrace]);
 	const shape = parseShape(parseJson(labels[LABEL.shape]));
 	const userLabels = parseStrings(parseJson(labels[LABEL.userLabels]));
-	const known = [operationKey, workspaceId].every((id) => id !== undefined && OPAQUE_ID.test(id));
-	if (!known || !operationKey || !workspaceId || epoch === undefined)
-		return { ok: false, problem: "no readable operation, epoch or workspace" };
+	if (!operationKey || !OPERATION_KEY.test(operationKey) || epoch === undefined)
+		return { ok: false, problem: "no readable operation" };
+	if (!workspaceId || !WORKSPACE_ID.test(workspaceId)) return { ok: false, problem: "no readable workspace" };
 	if (createdAtMs === undefined || stopGraceMs === undefined) return { ok: false, problem: "no readable times" };
 	if (!shape) return { ok: false, problem: "no readable shape" };
 	if (!userLabels) return { ok: false, problem: "no readable user labels" };

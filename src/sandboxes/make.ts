@@ -2,6 +2,7 @@
 import type { SandboxRow } from "../ledger/row.js";
 import { messageOf } from "../primitives/errors.js";
 import { buildContainer, type Plan } from "./build.js";
+import { toOwnerIds } from "./container-spec.js";
 import { type Context, findRow } from "./context.js";
 import { fleetLabels, LABEL } from "./labels.js";
 import { toContainerName } from "./names.js";
@@ -9,10 +10,12 @@ import { type Intent, Operation } from "./operation.js";
 import { discardWorkspace } from "./remove.js";
 import type { ResolvedRequest } from "./request.js";
 import { adjust } from "./settle.js";
+import { startAndCheck } from "./start.js";
 
 export async function makeSandbox(context: Context, wanted: ResolvedRequest, signal: AbortSignal): Promise<string> {
 	const { request } = wanted;
-	const row = await findRow(context, request.name);
+	const { name } = request;
+	const row = await findRow(context, name);
 	const workspaceId =
 		row?.workspaceId ?? (await findLinkedWorkspace(context, request.name)) ?? context.workspaces.newId();
 	const operation = await Operation.begin(context, request.name, "intent", toIntent(wanted, row, workspaceId));
@@ -20,7 +23,8 @@ export async function makeSandbox(context: Context, wanted: ResolvedRequest, sig
 	try {
 		id = await buildContainer(context, operation, toPlan(context, wanted, operation, toContainerName), signal);
 		signal.throwIfAborted();
-		await context.engine.startContainer(id);
+		if (row?.state === "reserved") await context.workspaces.adopt(workspaceId, toOwnerIds(wanted.shape.user));
+		await startAndCheck(context, name, id);
 		await operation.advance("ready");
 		return id;
 	} catch (error) {

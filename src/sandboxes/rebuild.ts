@@ -1,6 +1,7 @@
 /** Puts a new container in the place of one that does not serve, over the same workspace. */
 import { isSandboxError } from "../primitives/errors.js";
 import { buildContainer } from "./build.js";
+import { toOwnerIds } from "./container-spec.js";
 import { type Context, findRow } from "./context.js";
 import type { ObservedContainer } from "./decide.js";
 import { warnOfLibcChange } from "./libc.js";
@@ -10,6 +11,7 @@ import { type Intent, Operation } from "./operation.js";
 import { removeContainers } from "./remove.js";
 import type { ResolvedRequest } from "./request.js";
 import { toRow } from "./settle.js";
+import { startAndCheck } from "./start.js";
 
 /** The new container is made under another name and started before the old one goes; a failure leaves the old one as it was. */
 export async function rebuild(
@@ -38,7 +40,10 @@ export async function rebuild(
 		await warnOfLibcChange(context, name, workspaceId, recorded?.libc, operation.row.libc);
 		signal.throwIfAborted();
 		oldStopped = await halt(context, old, row?.stopGraceMs ?? recorded?.stopGraceMs ?? request.fallback.stopGraceMs);
-		await context.engine.startContainer(id);
+		if (recorded && recorded.shape.user !== wanted.shape.user) {
+			await context.workspaces.adopt(workspaceId, toOwnerIds(wanted.shape.user));
+		}
+		await startAndCheck(context, name, id);
 	} catch (error) {
 		await undo(context, operation, id ?? operation.row.containerId, before ?? toRow(context, name, old, workspaceId));
 		if (oldStopped) await context.engine.startContainer(old.id).catch(() => {});

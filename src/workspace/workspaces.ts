@@ -2,6 +2,7 @@
  * The directories of the sandboxes in a root: workspaces, homes and account files under opaque ids that never move, and links that
  * tell people which is whose. What a sandbox may have put inside them is never followed.
  */
+
 import { randomBytes } from "node:crypto";
 import {
 	closeSync,
@@ -16,6 +17,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { invalid } from "../primitives/checks.js";
+import { adoptTree } from "./adopt-tree.js";
 import { ensureDirectory, ignoring, type Owner, unusable, within } from "./areas.js";
 import { type Directory, findStat, readNames } from "./fd-walk.js";
 import type { Root } from "./root.js";
@@ -71,6 +73,16 @@ export class Workspaces {
 		const created = ensureDirectory(this.#root.path, "workspaces", id, 0o755, owner);
 		ensureDirectory(this.#root.path, "homes", id, 0o700, owner);
 		return { created };
+	}
+
+	/**
+	 * When the caller is root, gives all that is in workspace and home to `owner`: what root put there before the first container,
+	 * or what a sandbox of another user left. Links are given away themselves and never followed. Does nothing for other callers.
+	 */
+	async adopt(id: string, owner: Owner): Promise<void> {
+		if (process.geteuid?.() !== 0) return;
+		await adoptTree(this.workspacePath(id), owner);
+		await adoptTree(this.homePath(id), owner);
 	}
 
 	/** Whether there is a workspace under this id. */

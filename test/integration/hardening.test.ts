@@ -79,7 +79,7 @@ describe("every container of ours", () => {
 	test("sees no proxy variables of the host (T38)", async () => {
 		process.env["HTTP_PROXY"] = "http://127.0.0.1:9";
 		try {
-			const proxied = await fleet.again().create("proxy", { image, network: "none" });
+			const proxied = await fleet.again().create("through", { image, network: "none" });
 			expect((await proxied.exec("env")).stdout).not.toMatch(/proxy/i);
 		} finally {
 			delete process.env["HTTP_PROXY"];
@@ -195,7 +195,7 @@ describe("a read-only root", () => {
 		const { stdout } = await box.exec(
 			"for d in . ~ /tmp /var/tmp /run /usr/local /opt /etc; do touch $d/probe 2>/dev/null && echo $d; done",
 		);
-		expect(stdout.trim().split("\n")).toEqual([".", "/home/sandbox", "/tmp", "/var/tmp", "/run"]);
+		expect(stdout.trim().split("\n")).toEqual([".", "/home/sandbox", "/tmp", "/var/tmp"]);
 		expect((await box.exec("printf '#!/bin/sh\\necho ran' > /tmp/x && chmod +x /tmp/x && /tmp/x")).stdout).toBe(
 			"ran\n",
 		);

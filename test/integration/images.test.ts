@@ -7,9 +7,9 @@ import { promisify } from "node:util";
 import { pack } from "tar-stream";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { connectEngine } from "../../src/engine/docker-engine.js";
-import type { Engine } from "../../src/engine/engine.js";
+import type { ContainerSummary, Engine } from "../../src/engine/engine.js";
 import { FACTS_LABELS } from "../../src/images/image-facts.js";
-import { Images } from "../../src/images/images.js";
+import { type ImageInfo, Images } from "../../src/images/images.js";
 import type { Progress } from "../../src/primitives/progress.js";
 
 const DEBIAN = "debian:bookworm-slim";
@@ -36,7 +36,7 @@ afterEach(async () => {
 		for (const reference of tags.length > 0 ? tags : [id]) await engine.removeImage(reference);
 });
 afterAll(async () => {
-	expect(await engine.listContainers(FACTS_LABELS)).toEqual([]);
+	expect(await containersToLookIn()).toEqual([]);
 });
 
 function put(path: string, text: string): void {
@@ -57,7 +57,27 @@ async function tags(): Promise<string[]> {
 	return (await engine.listImages({ "sandboxes.runtime": mark })).flatMap((image) => [...image.tags]);
 }
 
-/** The exit code and output of a command in a container of the image. */
+/** The containers made to look into images of ours: an image's labels are on its containers as well. */
+async function containersToLookIn(): Promise<ContainerSummary[]> {
+	return engine.listContainers({ ...FACTS_LABELS, "sandboxes.runtime": mark });
+}
+
+/** Builds the runtime under test in a process of its own. */
+async function buildInProcess(): Promise<ImageInfo> {
+	const source = (path: string): string => JSON.stringify(join(import.meta.dirname, "../../src", path));
+	const program = `
+		import { connectEngine } from ${source("engine/docker-engine.ts")};
+		import { Images } from ${source("images/images.ts")};
+		const [runtime, context, cacheDirectory] = process.argv.slice(1);
+		const images = new Images({ engine: connectEngine(), custom: { [runtime]: context }, cacheDirectory });
+		console.log(JSON.stringify(await images.build(runtime)));`;
+	const node = ["--import", "tsx", "--input-type=module", "--eval", program];
+	const words = [mark, join(directory, "context"), join(directory, "cache")];
+	const { stdout } = await run(process.execPath, [...node, "--", ...words]);
+	return JSON.parse(stdout) as ImageInfo;
+}
+
+/** The output of a command in a container of the image. */
 async function runIn(image: string, ...command: string[]): Promise<string> {
 	const { stdout } = await run("docker", ["run", "--rm", "--network", "none", "--label", mark, image, ...command]);
 	return stdout.trim();
@@ -97,11 +117,19 @@ describe("building a runtime", () => {
 		expect((await engine.inspectImage(reference))?.env).toMatchObject({ WORD: "told" });
 	});
 
-	test("two processes that build the same at once both succeed", async () => {
+	test("processes that build the same at once get one identity", async () => {
 		put("Dockerfile", `FROM ${DEBIAN}\nRUN sleep 1; echo ${mark} > /made\n`);
-		const [one, other] = await Promise.all([openImages().build(mark), openImages().build(mark)]);
-		expect(one.reference).toBe(other.reference);
-		expect(await tags()).toEqual([one.reference]);
+		const built = await Promise.all([buildInProcess(), buildInProcess(), buildInProcess()]);
+		expect(new Set(built.map(({ imageId }) => imageId)).size).toBe(1);
+		expect(await tags()).toEqual([built[0]?.reference]);
+	});
+
+	test("two that cannot see each other's lock both succeed", async () => {
+		put("Dockerfile", `FROM ${DEBIAN}\nRUN sleep 1; echo ${mark} > /made\n`);
+		const custom = { [mark]: join(directory, "context") };
+		const [one, other] = await Promise.all([1, 2].map(() => new Images({ engine, custom }).build(mark)));
+		expect(one?.reference).toBe(other?.reference);
+		expect(await tags()).toEqual([one?.reference]);
 	});
 
 	test("a caller who gives up stops the build, and nothing is tagged", async () => {
@@ -261,13 +289,14 @@ describe("what is inside an image", () => {
 	});
 
 	test("looking in leaves no container, also when it is given up", async () => {
-		const { imageId } = await images.resolve({ image: DEBIAN });
+		const { imageId } = await images.resolve({ runtime: mark });
 		const controller = new AbortController();
-		const cold = new Images({ engine });
-		const looking = cold.facts(imageId, { signal: controller.signal });
+		const looking = images.facts(imageId, { signal: controller.signal });
 		setTimeout(() => controller.abort(new Error("enough")), 5);
 		await looking.catch((error: unknown) => expect(error).toMatchObject({ message: "enough" }));
-		await expect.poll(() => engine.listContainers(FACTS_LABELS), { timeout: 10_000 }).toEqual([]);
+		await expect.poll(containersToLookIn, { timeout: 10_000 }).toEqual([]);
+		expect(await openImages().facts(imageId)).toMatchObject({ libc: "glibc" });
+		expect(await containersToLookIn()).toEqual([]);
 	});
 });
 

@@ -1,5 +1,8 @@
 /** Containers for the tests of `src/exec`, made as sandboxes are: through the engine's interface, with the supervisor as main process. */
 import { randomBytes } from "node:crypto";
+import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { connectEngine } from "../../src/engine/docker-engine.js";
 import type { Engine } from "../../src/engine/engine.js";
 import { Commands } from "../../src/exec/commands.js";
@@ -30,9 +33,13 @@ export class Boxes {
 	readonly engine: Engine = connectEngine();
 	readonly commands = new Commands(this.engine);
 	readonly #ids: string[] = [];
+	readonly #workspaces: string[] = [];
 
 	async make(choice: BoxChoice): Promise<Box> {
 		const name = `sbxtest-exec-${randomBytes(6).toString("hex")}`;
+		const workspace = await mkdtemp(join(tmpdir(), "sbxtest-exec-"));
+		await chmod(workspace, 0o777);
+		this.#workspaces.push(workspace);
 		const { id } = await this.engine.createContainer({
 			name,
 			image: choice.image,
@@ -47,8 +54,8 @@ export class Boxes {
 			pids: choice.pids ?? 256,
 			shmBytes: 64 * 1024 * 1024,
 			stopGraceMs: 10_000,
-			mounts: [],
-			tmpfs: { "/workspace": "rw,exec,nosuid,nodev,mode=1777", "/tmp": "rw,exec,nosuid,nodev,mode=1777" },
+			mounts: [{ source: workspace, target: "/workspace", readOnly: false }],
+			tmpfs: {},
 			network: "none",
 			ports: [],
 			readOnlyRoot: false,
@@ -76,5 +83,6 @@ export class Boxes {
 
 	async removeAll(): Promise<void> {
 		for (const id of this.#ids.splice(0)) await this.engine.removeContainer(id);
+		for (const path of this.#workspaces.splice(0)) await rm(path, { recursive: true, force: true });
 	}
 }

@@ -73,7 +73,7 @@ export function makeFleet(options: SandboxesOptions & { readonly owner?: number 
 			];
 		},
 		async dispose() {
-			await new Sandboxes({ root, prefix }).removeAll();
+			if (owner === undefined) await new Sandboxes({ root, prefix }).removeAll();
 			await rm(home, { recursive: true, force: true });
 			if (options.root) await rm(options.root, { recursive: true, force: true });
 			await removeLabelled(prefix);

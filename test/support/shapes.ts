@@ -28,7 +28,7 @@ export function recorded(shape: Shape = baseShape, change: Partial<Recorded> = {
 	return {
 		operationKey: "op-1",
 		epoch: 1,
-		workspaceId: "ws-1",
+		workspaceId: "0123456789abcdef01234567",
 		createdAtMs: 1_000_000,
 		image: "node",
 		libc: "glibc",

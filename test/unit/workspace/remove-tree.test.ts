@@ -370,10 +370,11 @@ describe("a tree whose directory is swapped for a link out of it, again and agai
 	test("costs not a byte outside, where a walk by path loses some", async () => {
 		const ours = await race(async (tree) => void (await removeTree(tree)), 4000, false);
 		expect(ours.lost).toBe(0);
-		console.log(ours);
-		expect(ours.rounds).toBeGreaterThan(20);
+
+		expect(ours.rounds).toBeGreaterThan(10);
+		expect(ours.swapsSeen).toBeGreaterThan(0);
 		const naive = await race(removeByPath, 8000, true);
-		console.log(naive); // The control: the race is live in this very set-up.
+		// The control: the race is live in this very set-up.
 		expect(naive.lost).toBeGreaterThan(0);
 	}, 40_000);
 });
