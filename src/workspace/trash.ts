@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { throwIfAborted } from "../primitives/abort.js";
 import { SandboxError, systemCode } from "../primitives/errors.js";
 import type { ProgressSink } from "../primitives/progress.js";
-import { type Directory, findStat, openChild, openChildUnlocked, openDirectory, readNames } from "./fd-walk.js";
+import { type Directory, findStat, openChild, openDirectory, readNames } from "./fd-walk.js";
 import { type Purge, removeTree } from "./remove-tree.js";
 
 export interface DiscardOptions {
@@ -17,7 +17,7 @@ export interface DiscardOptions {
 
 /** What an id has; the workspace goes last, so that what is left of a killed call is still found by it. */
 const AREAS = ["accounts", "homes", "workspaces"] as const;
-/** Where something waits that could not be moved to another directory, because it belongs to somebody else. */
+/** Where something waits that could not be moved to another directory: it is read-only, or belongs to somebody else. */
 const ASIDE = /^\.trash-([0-9a-z]+)\.[0-9a-f]+$/;
 const IN_TRASH = /^([0-9a-z]+)\.[0-9a-f]+$/;
 const MAX_ATTEMPTS = 20;
@@ -133,12 +133,6 @@ export class Trash {
 		const trash = this.#ensureTrash();
 		try {
 			try {
-				// Moving a directory changes its "..", for which its owner needs the right to write.
-				openChildUnlocked(from, id).close();
-			} catch (error) {
-				if (!["ENOTDIR", "ELOOP", "EACCES", "EPERM"].includes(systemCode(error) ?? "")) throw error;
-			}
-			try {
 				mkdirSync(trash.at(unique), 0o700);
 				const place = openChild(trash, unique);
 				try {
@@ -148,6 +142,7 @@ export class Trash {
 				}
 			} catch (error) {
 				if (systemCode(error) !== "EACCES" && systemCode(error) !== "EPERM") throw error;
+				// Moving to another directory changes "..", for which one needs the right to write in what is moved.
 				renameSync(from.at(id), from.at(`.trash-${unique}`));
 			}
 			return true;

@@ -111,25 +111,31 @@ describe("opening a root", () => {
 		},
 	);
 
-	test("several processes that open it at once agree on one id", async () => {
-		const path = join(scratch(), "root");
-		const ids = await openInProcesses(path, 6);
-		expect(new Set(ids).size).toBe(1);
-		expect((await Root.open(path)).id).toBe(ids[0]);
-		expect(readdirSync(path).filter((name) => name.endsWith(".tmp"))).toEqual([]);
+	test("several processes that open new ones at once agree on one id for each", async () => {
+		const place = scratch();
+		const paths = Array.from({ length: 40 }, (_, index) => join(place, `root-${index}`));
+		for (const [index, ids] of (await openInProcesses(paths, 4)).entries()) {
+			expect(new Set(ids).size).toBe(1);
+			const path = paths[index] ?? "";
+			expect((await Root.open(path)).id).toBe(ids[0]);
+			expect(readdirSync(path).sort()).toEqual(["id", "id.copy"]);
+		}
 	}, 60_000);
 
-	test("several processes that open a copy, or a damaged one, at once agree on one new id", async () => {
+	test("several processes that open copies, or damaged ones, at once agree on one new id for each", async () => {
 		const place = scratch();
 		const original = await Root.open(join(place, "original"));
-		cpSync(original.path, join(place, "copy"), { recursive: true });
-		const copied = await openInProcesses(join(place, "copy"), 6);
-		expect(new Set(copied).size).toBe(1);
-		expect(copied[0]).not.toBe(original.id);
-		for (const name of ["id", "id.copy"]) writeFileSync(join(original.path, name), "");
-		const renewed = await openInProcesses(original.path, 6);
-		expect(new Set(renewed).size).toBe(1);
-		expect(renewed[0]).not.toBe(original.id);
+		const paths = Array.from({ length: 40 }, (_, index) => join(place, `root-${index}`));
+		for (const [index, path] of paths.entries()) {
+			cpSync(original.path, path, { recursive: true });
+			if (index % 2 === 1) for (const name of ["id", "id.copy"]) writeFileSync(join(path, name), "");
+		}
+		const all = await openInProcesses(paths, 4);
+		for (const [index, ids] of all.entries()) {
+			expect(new Set(ids).size).toBe(1);
+			expect((await Root.open(paths[index])).id).toBe(ids[0]);
+		}
+		expect(new Set([original.id, ...all.map((ids) => ids[0])]).size).toBe(41);
 	}, 60_000);
 
 	test("a copied root gets an id of its own, tells whose copy it is, and keeps what is in it", async () => {
@@ -279,16 +285,21 @@ describe("opening a root", () => {
 	});
 });
 
-async function openInProcesses(path: string, count: number): Promise<string[]> {
+/** The ids each path had for so many processes that opened all of them, in the same order at the same time. */
+async function openInProcesses(paths: readonly string[], count: number): Promise<string[][]> {
 	const module = resolve(import.meta.dirname, "../../../src/workspace/root.ts");
 	const code = `
-		const { Root } = await import(process.argv[1]);
-		const at = Number(process.argv[3]);
-		while (Date.now() < at);
-		process.stdout.write((await Root.open(process.argv[2])).id);`;
-	const at = String(Date.now() + 1500);
+		const [module, at, ...paths] = process.argv.slice(1);
+		const { Root } = await import(module);
+		const ids = [];
+		for (const [index, path] of paths.entries()) {
+			while (Date.now() < Number(at) + index * 20);
+			ids.push((await Root.open(path)).id);
+		}
+		process.stdout.write(JSON.stringify(ids));`;
 	const run = promisify(execFile);
-	const argv = ["--import", "tsx", "--input-type=module", "-e", code, module, path, at];
-	const all = await Promise.all(Array.from({ length: count }, () => run(process.execPath, argv)));
-	return all.map(({ stdout }) => stdout);
+	const argv = ["--import", "tsx", "--input-type=module", "-e", code, module, String(Date.now() + 1500), ...paths];
+	const outputs = await Promise.all(Array.from({ length: count }, () => run(process.execPath, argv)));
+	const byProcess = outputs.map(({ stdout }) => JSON.parse(stdout) as string[]);
+	return paths.map((_, index) => byProcess.map((ids) => ids[index] ?? ""));
 }
