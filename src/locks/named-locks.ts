@@ -9,7 +9,7 @@ import { sleep, throwIfAborted } from "../primitives/abort.js";
 import { messageOf, SandboxError, systemCode } from "../primitives/errors.js";
 import { ownerState } from "../primitives/owner.js";
 import { KeyedQueue } from "../primitives/queue.js";
-import { breakLock, giveBack, type Holder, readHolder, removeLeftovers, take } from "./lock-directory.js";
+import { breakLock, giveBack, type Holder, readHolder, removeDead, take } from "./lock-link.js";
 
 export interface HoldOptions {
 	/** How long to wait for the lock; not how long to hold it. Default 120,000 ms. */
@@ -33,8 +33,8 @@ const queue = new KeyedQueue();
 const holds = new Map<string, string>();
 
 /**
- * Locks under names of any kind, as directories `<name>-<hash>.lock` that hold the owner's record. Beside them, for
- * moments, stand `….lock.<random>.new`, `….gone`, `….guard` and `….lock.break`.
+ * Locks under names of any kind, as symbolic links `<name>-<hash>.lock` whose target is the owner's record. Beside one
+ * that is being taken from a dead holder stands, for a moment, `….lock.break`. Nothing else is left in the directory.
  */
 export class NamedLocks {
 	readonly #directory: string;
@@ -126,7 +126,7 @@ export class NamedLocks {
 
 	#prepare(): void {
 		fs.mkdirSync(this.#directory, { recursive: true, mode: 0o700 });
-		removeLeftovers(this.#directory);
+		removeDead(this.#directory);
 		this.#ready = true;
 	}
 
@@ -195,9 +195,8 @@ class Watch {
 
 /** The few calls that proper-lockfile makes, over locks that carry their owner. */
 const lockFs = {
-	realpath: fs.realpath,
-	stat: fs.stat,
-	utimes: fs.utimes,
+	stat: fs.lstat,
+	utimes: fs.lutimes,
 	mkdir(path: string, done: (error: unknown) => void): void {
 		settle(() => take(path, holds.get(path) ?? ""), done);
 	},

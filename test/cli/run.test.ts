@@ -65,7 +65,7 @@ describe("bad words of exec end with 125, because 2 may be the command's own", (
 	])("%j", async (argv) => {
 		const { status, stdout, stderr } = await runHere(...argv);
 		expect({ status, stdout }).toEqual({ status: 125, stdout: "" });
-		expect(stderr).toMatch(/^sbx: /);
+		expect(stderr).toMatch(argv.includes("--json") ? /^\{"error":/ : /^sbx: /);
 	});
 });
 

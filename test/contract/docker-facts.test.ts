@@ -1,5 +1,6 @@
 /** What is true of a Docker daemon only: its odd ways that the engine room relies on, and the hardening seen from inside. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
@@ -262,6 +263,34 @@ describe.skipIf(!found)("a Docker daemon", () => {
 			await expect(building).rejects.toBe(reason);
 			expect(Date.now() - from).toBeLessThan(20_000);
 			await vi.waitFor(async () => expect(await containersOf(mark)).toEqual([]), { timeout: 20_000, interval: 200 });
+		});
+	});
+
+	describe.skipIf(!engine.address.startsWith("unix:"))("over TCP", () => {
+		test("everything works as over the socket, a command's input and its end too", async () => {
+			const path = engine.address.replace("unix://", "");
+			const relay = createServer({ allowHalfOpen: true }, (near) => {
+				const far = connect({ path, allowHalfOpen: true });
+				near.on("error", () => far.destroy()).on("close", () => far.destroy());
+				far.on("error", () => near.destroy()).on("close", () => near.destroy());
+				near.pipe(far).pipe(near);
+			});
+			await new Promise<void>((resolve) => relay.listen(0, "127.0.0.1", resolve));
+			try {
+				const { port } = relay.address() as AddressInfo;
+				const remote = connectEngine({ host: `tcp://127.0.0.1:${port}`, env: {} });
+				const there = { ...subject(), engine: remote };
+				const id = await runningContainer(there);
+				expect(await run(there, id, ["wc", "-c"], { input: Buffer.alloc(300_000) })).toMatchObject({
+					stdout: "300000\n",
+				});
+				const tag = `${freshName(subject())}:1`;
+				const context = contextOf(`FROM ${subject().image}\nLABEL a=b\n`);
+				await remote.buildImage({ context, tag, buildArgs: {}, labels: subject().labels });
+				expect(await remote.removeImage(tag)).toBe(true);
+			} finally {
+				relay.close();
+			}
 		});
 	});
 

@@ -100,7 +100,7 @@ describe.each(["dash", "bash", "busybox"] as const)("in a sandbox whose sh is %s
 	});
 
 	test("variables arrive byte for byte and for one command only (T07)", async () => {
-		const print = ["sh", "-c", 'printf "%s\\0" "$A" "$B" "$C" "$D" "${E-unset}" "$F" "$U"'];
+		const print = ["sh", "-c", `printf "%s\\0" "$A" "$B" "$C" "$D" "\${E-unset}" "$F" "$U"`];
 		const env = {
 			A: "hello world",
 			B: "x=y=z",
@@ -148,7 +148,7 @@ describe.each(["dash", "bash", "busybox"] as const)("in a sandbox whose sh is %s
 		const every = Buffer.from(Array.from({ length: 127 }, (_, i) => i + 1)).toString("latin1");
 		expect((await box.exec(["printf", "%s", `${every}é😀`])).stdout).toBe(`${every}é😀`);
 		const many = Array.from({ length: 20_000 }, (_, i) => `argument number ${i}`);
-		const sum = await box.exec(["sh", "-c", 'echo "$#"; eval "echo \\"\\${$#}\\""', "sh", ...many]);
+		const sum = await box.exec(["sh", "-c", `echo "$#"; eval "echo \\"\\\${$#}\\""`, "sh", ...many]);
 		expect(sum.stdout).toBe("20000\nargument number 19999\n");
 	});
 
@@ -279,7 +279,7 @@ describe.each(["dash", "bash", "busybox"] as const)("in a sandbox whose sh is %s
 	test("orphans leave no zombies (T03)", async () => {
 		await box.exec('i=0; while [ $i -lt 60 ]; do i=$((i+1)); (sh -c "true &"); done; sleep 1');
 		const { stdout } = await box.exec(
-			"for s in /proc/[0-9]*/stat; do read -r l <$s; l=${l##*) }; echo ${l%% *}; done 2>/dev/null",
+			`for s in /proc/[0-9]*/stat; do read -r l <$s; l=\${l##*) }; echo \${l%% *}; done 2>/dev/null`,
 		);
 		expect(stdout.split("\n").filter((state) => state === "Z").length).toBeLessThanOrEqual(2);
 	});
@@ -293,7 +293,7 @@ describe.each(["dash", "bash", "busybox"] as const)("in a sandbox whose sh is %s
 		const running = box.exec("echo up; exec sleep 1117");
 		await until(async () => (await box.processes()).includes("sleep 1117"));
 		await box.exec(
-			'for d in /proc/[0-9]*; do case $(tr "\\0" " " <$d/cmdline) in *"sleep "1117*) [ ${d#/proc/} = $$ ] || kill -9 ${d#/proc/};; esac; done 2>/dev/null',
+			`for d in /proc/[0-9]*; do case $(tr "\\0" " " <$d/cmdline) in *"sleep "1117*) [ \${d#/proc/} = $$ ] || kill -9 \${d#/proc/};; esac; done 2>/dev/null`,
 		);
 		expect(await running).toMatchObject({ exitCode: 137, stdout: "up\n" });
 	});

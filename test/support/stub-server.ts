@@ -13,7 +13,7 @@ export interface StubServer {
 }
 
 /** Starts one; `answer` is called when the first bytes of a connection have come. */
-export async function stubServer(answer: (socket: Socket, request: string) => void): Promise<StubServer> {
+export async function stubServer(answer: (socket: Socket, request: string) => unknown): Promise<StubServer> {
 	const dir = await mkdtemp(join(tmpdir(), "stub-"));
 	const socketPath = join(dir, "engine.sock");
 	const requests: string[] = [];

@@ -46,7 +46,7 @@ describe("packing a build context", () => {
 		symlinkSync("../b.txt", join(directory, "a/link"));
 		expect(await unpacked()).toEqual([
 			{ name: "Dockerfile", type: "file", mode: 0o644, text: "FROM x", link: "" },
-			{ name: "a/", type: "directory", mode: 0o755, text: "", link: "" },
+			{ name: "a", type: "directory", mode: 0o755, text: "", link: "" },
 			{ name: "a/link", type: "symlink", mode: 0o777, text: "", link: "../b.txt" },
 			{ name: "a/y", type: "file", mode: 0o644, text: "", link: "" },
 			{ name: "a/z", type: "file", mode: 0o644, text: "zed", link: "" },

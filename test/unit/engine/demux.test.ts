@@ -41,8 +41,8 @@ const frames = fc.array(fc.record({ stream: fc.constantFrom(1, 2), payload: fc.u
 const cuts = fc.array(fc.integer({ min: 0, max: 30 }), { maxLength: 60 });
 
 describe("multiplexed output", () => {
-	test("however it is cut, each stream gets exactly its bytes in order", () => {
-		fc.assert(
+	test("however it is cut, each stream gets exactly its bytes in order", async () => {
+		await fc.assert(
 			fc.property(frames, cuts, (list, sizes) => {
 				const bytes = Buffer.concat(list.map(({ stream, payload }) => frame(stream, Buffer.from(payload))));
 				const sink = new Gathered();

@@ -72,7 +72,12 @@ describe("the fake engine as a tool", () => {
 		const engine = engineWithImage();
 		const id = engine.addContainer({ name: "a", state: "dead", labels: { theirs: "1" }, createdAtMs: 5 });
 		await expect(engine.createContainer(spec("a"))).rejects.toMatchObject({ details: { failure: "name_taken" } });
-		expect(await engine.inspectContainer("a")).toMatchObject({ id, state: "dead", createdAtMs: 5, labels: { theirs: "1" } });
+		expect(await engine.inspectContainer("a")).toMatchObject({
+			id,
+			state: "dead",
+			createdAtMs: 5,
+			labels: { theirs: "1" },
+		});
 		expect(engine.named("a")?.id).toBe(id);
 	});
 

@@ -29,8 +29,8 @@ function chunked(body: Buffer, sizes: readonly number[]): string {
 }
 
 describe("an HTTP answer", () => {
-	test("reads the same however it arrives, in each of the three forms of a body", () => {
-		fc.assert(
+	test("reads the same however it arrives, in each of the three forms of a body", async () => {
+		await fc.assert(
 			fc.property(
 				fc.string({ maxLength: 300 }),
 				fc.array(fc.integer({ min: 1, max: 40 }), { maxLength: 20 }),
@@ -59,8 +59,8 @@ describe("an HTTP answer", () => {
 		);
 	});
 
-	test("arbitrary bytes give an answer or a refusal, nothing else", () => {
-		fc.assert(
+	test("arbitrary bytes give an answer or a refusal, nothing else", async () => {
+		await fc.assert(
 			fc.property(fc.uint8Array({ maxLength: 200 }), fc.boolean(), (bytes, likely) => {
 				try {
 					read([likely ? "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" : "", Buffer.from(bytes)]);

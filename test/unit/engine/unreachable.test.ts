@@ -12,7 +12,7 @@ afterEach(async () => {
 	for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
 });
 
-async function stub(answer: (socket: Socket) => void): Promise<StubServer> {
+async function stub(answer: (socket: Socket) => unknown): Promise<StubServer> {
 	const server = await stubServer(answer);
 	cleanUps.push(() => server.close());
 	return server;

@@ -1,4 +1,13 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import {
+	mkdirSync,
+	readdirSync,
+	readFileSync,
+	readlinkSync,
+	rmSync,
+	symlinkSync,
+	utimesSync,
+	writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, describe, expect, test } from "vitest";
@@ -88,7 +97,7 @@ describe("in one process", () => {
 		const locks = new NamedLocks(directory);
 		const thrown = new Error("mine");
 		const work = async (): Promise<never> => {
-			rmSync(lockIn(directory), { recursive: true });
+			rmSync(lockIn(directory));
 			throw thrown;
 		};
 		expect(await failure(locks.hold("w", work))).toBe(thrown);
@@ -130,7 +139,7 @@ describe("a lock that is lost", () => {
 		let seen: unknown;
 		const error = await failure(
 			locks.hold("w", async (signal) => {
-				rmSync(lockIn(directory), { recursive: true });
+				rmSync(lockIn(directory));
 				seen = await failure(sleep(10_000, signal));
 				return "done";
 			}),
@@ -144,13 +153,12 @@ describe("a lock that is lost", () => {
 		const error = await failure(
 			new NamedLocks(directory).hold("w", async () => {
 				const path = lockIn(directory);
-				rmSync(path, { recursive: true });
-				mkdirSync(path);
-				writeFileSync(join(path, "owner.json"), JSON.stringify({ ...thisOwner(), hold: "another" }));
+				rmSync(path);
+				symlinkSync(JSON.stringify({ ...thisOwner(), hold: "another" }), path);
 			}),
 		);
 		expect(isSandboxError(error, "lock_lost")).toBe(true);
-		expect(existsSync(join(lockIn(directory), "owner.json"))).toBe(true);
+		expect(readlinkSync(lockIn(directory))).toContain("another");
 	});
 });
 
@@ -204,23 +212,14 @@ describe("between processes", { timeout: 60_000 }, () => {
 		expect(readdirSync(directory)).toEqual([]);
 	});
 
-	test("what dead processes left while they took or broke a lock is removed, and does not stand in the way", async () => {
+	test("what dead processes left, of this name or another, is removed and does not stand in the way", async () => {
 		const directory = tempDirectory();
-		const dead = JSON.stringify({ ...thisOwner(), startTime: 1, hold: "gone" });
+		let path = "";
 		await new NamedLocks(directory).hold("w", async () => {
-			const name = readdirSync(directory)[0] ?? "";
-			for (const leftover of [`${name}.0000000000000001.new`, `${name}.0000000000000002.gone`]) {
-				mkdirSync(join(directory, leftover));
-				writeFileSync(join(directory, leftover, "owner.json"), dead);
-			}
-			writeFileSync(join(directory, `${name}.0000000000000003.guard`), dead);
-			writeFileSync(join(directory, `${name}.break`), dead);
-			writeFileSync(join(directory, "name"), name);
+			path = lockIn(directory);
 		});
-		const lock = join(directory, readFileSync(join(directory, "name"), "utf8"));
-		rmSync(join(directory, "name"));
-		mkdirSync(lock);
-		writeFileSync(join(lock, "owner.json"), dead);
+		const dead = JSON.stringify({ ...thisOwner(), startTime: 1, hold: "gone" });
+		for (const left of [path, `${path}.break`, join(directory, "other-1.lock")]) symlinkSync(dead, left);
 		expect(await new NamedLocks(directory).hold("w", async () => 1, { timeoutMs: 5000 })).toBe(1);
 		expect(readdirSync(directory)).toEqual([]);
 	});
