@@ -112,13 +112,13 @@ async function reads(rows: number): Promise<Subject> {
 }
 
 async function coldReads(rows: number): Promise<Subject> {
-	(await open(rows)).close();
+	await (await open(rows)).close();
 	return {
 		title: `ledger, ${rows} rows: open and get one`,
 		run: async () => {
 			const ledger = new Ledger<SandboxRow>({ directory: join(base, `rows-${rows}`), parseRow });
 			await ledger.get(rowKey("sbx", "workspace-3"));
-			ledger.close();
+			await ledger.close();
 		},
 	};
 }

@@ -30,4 +30,6 @@ export interface Io {
 	readonly signals: Signals;
 	/** What stdin is: a terminal, something to be read, or nothing at all (`/dev/null`, closed). */
 	stdinKind(): "terminal" | "data" | "nothing";
+	/** Keeps the terminal from adding carriage returns until raw mode ends: Node's raw mode leaves that on. */
+	passOutputUnchanged(): void;
 }

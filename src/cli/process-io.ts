@@ -1,4 +1,5 @@
 /** The process as the program's surroundings. */
+import { spawnSync } from "node:child_process";
 import { fstatSync } from "node:fs";
 import { isatty } from "node:tty";
 import type { Io } from "./io.js";
@@ -18,6 +19,9 @@ export function processIo(): Io {
 		env: process.env,
 		signals: process,
 		stdinKind,
+		// Programs that move the cursor with line feeds need it. Without a `stty` they make do.
+		passOutputUnchanged: () =>
+			void spawnSync("stty", ["-opost"], { stdio: ["inherit", "ignore", "ignore"], timeout: 1000 }),
 	};
 }
 

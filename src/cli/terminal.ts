@@ -19,6 +19,7 @@ export function holdTerminal(io: Io): HeldTerminal {
 		return { columns: columns || UNKNOWN.columns, rows: rows || UNKNOWN.rows };
 	};
 	io.stdin.setRawMode?.(true);
+	io.passOutputUnchanged();
 	return {
 		options: {
 			...size(),

@@ -7,7 +7,7 @@ import { type Deferred, deferred } from "./deferred.js";
 import { mayBecomeSentence, type StartFailure, startFailure } from "./engine-sentence.js";
 import type { TerminalSize } from "./request.js";
 import { signalName } from "./result.js";
-import { MARKER_VARIABLE, ON_TERMINAL, ONE_SHOT, runnerCall } from "./runner.js";
+import { MARKER_VARIABLE, ONE_SHOT, onTerminal, runnerCall } from "./runner.js";
 import { SentinelScanner } from "./scanner.js";
 import type { CommandTarget, LostProcess, ProcessEnd, ProcessSpec, StartedProcess } from "./starter.js";
 
@@ -82,7 +82,7 @@ export class EngineProcess implements StartedProcess {
 		const nonce = randomBytes(16).toString("hex");
 		const out = new SentinelScanner(nonce);
 		const err = new SentinelScanner(nonce);
-		const script = terminal ? ON_TERMINAL : ONE_SHOT;
+		const script = terminal ? onTerminal(terminal) : ONE_SHOT;
 		let open = terminal ? 1 : 2;
 		const seen = (scanner: SentinelScanner): void => {
 			if (scanner === out && scanner.start !== undefined) this.#pid.resolve(Number(scanner.start) || 0);

@@ -75,10 +75,16 @@ __sbx_n=$((__sbx_n + 1))
 if [ "$__sbx_n" -gt 20 ]; then sleep 1; else sleep 0.1 || sleep 1; fi
 done`;
 
-/** Becomes the command on a terminal, whose session leader it already is. The status is the process's own. */
-export const ON_TERMINAL = `${BECOME_COMMAND}
+/**
+ * Becomes the command on a terminal, whose session leader it already is. The status is the process's own. An engine tells the
+ * terminal its size only once the command runs (API before 1.42), so the runner does it where the image has `stty`.
+ */
+export function onTerminal({ columns, rows }: { readonly columns: number; readonly rows: number }): string {
+	return `stty rows ${rows} cols ${columns} 2>/dev/null
+${BECOME_COMMAND}
 shift 3
 exec "$@"`;
+}
 
 export interface RunnerArguments {
 	readonly nonce: string;

@@ -47,8 +47,14 @@ export class Journal<Row> {
 		}
 	}
 
-	/** Reads what was added. `false` when the file has become shorter: what was known of it then is no longer in it. */
+	/** Closed files are not touched any more: their number may be another file's by now. */
+	get closed(): boolean {
+		return this.#retired;
+	}
+
+	/** Reads what was added. `false` when the file has become shorter (what was known of it is no longer in it) or was closed. */
 	readOn(): boolean {
+		if (this.#retired) return false;
 		try {
 			const size = fstatSync(this.#fd).size;
 			if (size < this.examined) return false;

@@ -18,6 +18,8 @@ export interface Rebuilt<Row> {
 
 /** How far positions and epochs move on after damage: above what the lost lines can have taken. */
 const POSITION_GAP = 1024 * 1024;
+/** Positions by time, for ledgers whose own are lost: above the old ones as long as a ledger grows by less than 8 KiB a millisecond. */
+const toPosition = (nowMs: number): number => Math.max(0, nowMs - 1_700_000_000_000) * 8192;
 const EPOCH_GAP = 1000;
 
 export function toKnown<Row>(replay: Replay<Row>): Known<Row> {
@@ -37,6 +39,12 @@ export function merge<Row>(first: Known<Row> | undefined, second: Known<Row>): K
 		epoch: Math.max(first.epoch, second.epoch),
 		top: Math.max(first.top, second.top),
 	};
+}
+
+/** The same rows where their revisions cannot be compared with another ledger's: they are older than any that it has. */
+export function withoutRevisions<Row>(known: Known<Row>): Known<Row> {
+	const entries = new Map([...known.entries].map(([key, { row }]) => [key, { revision: 0, row }]));
+	return { ...known, entries, top: Number.MAX_SAFE_INTEGER };
 }
 
 /** The content of a new ledger file. */
@@ -65,8 +73,7 @@ export function toRecovery<Row>(
 	const rows = new Map<string, { revision: number; row: Row }>();
 	for (const [key, { revision, row }] of known.entries) if (row !== undefined) rows.set(key, { revision, row });
 	const kept = rows.size;
-	// Where the old positions are lost, time stands above them: a ledger grows by less than 1 KiB a millisecond.
-	let lsn = Math.max(known.top, options.placed ? 0 : options.nowMs * 1024) + POSITION_GAP;
+	let lsn = Math.max(known.top, options.placed ? 0 : toPosition(options.nowMs)) + POSITION_GAP;
 	for (const [key, row] of rebuilt?.rows ?? []) {
 		if (known.entries.has(key)) continue;
 		lsn += 1;

@@ -12,9 +12,9 @@ import { dirname } from "node:path";
 import { sleep } from "../primitives/abort.js";
 import { SandboxError } from "../primitives/errors.js";
 import { Journal, unreadable } from "./journal.js";
-import { type Content, type Known, merge, type Rebuilt, toKnown, toRecovery } from "./known.js";
-import { encodeLine } from "./line.js";
+import { type Content, type Known, merge, type Rebuilt, toKnown, toRecovery, withoutRevisions } from "./known.js";
 import type { DamageReason, Replay, ReplayOptions } from "./replay.js";
+import { catchUp, seal } from "./sealing.js";
 import { asideName, keepAside, moveInto, othersAtWork, removeStrays, removeSuccessor, Successor } from "./successor.js";
 
 /** A ledger was found damaged or missing, and a new one was written. */
@@ -48,7 +48,6 @@ const PROBLEM: Readonly<Record<DamageReason, string>> = {
 
 const SETTLE_ATTEMPTS = 60;
 const SEAL_ATTEMPTS = 20;
-const CATCH_UP_ROUNDS = 50;
 /** What reads as damage at first sight is looked at again after this time. */
 const SECOND_LOOK_MS = 10;
 
@@ -146,9 +145,9 @@ export class LedgerFile<Row> {
 		this.#memory = undefined;
 		const same = sealed || next.header?.id === known.id;
 		if (next.damage) this.#memory = known;
-		else if (same && next.header?.recovered && next.header.lsn > known.top)
-			this.#unmerged = merge(this.#unmerged, known);
-		else if (same && next.top() < known.top) {
+		else if (same && next.header?.recovered) {
+			this.#unmerged = merge(this.#unmerged, next.header.lsn > known.top ? known : withoutRevisions(known));
+		} else if (same && next.top() < known.top) {
 			next.damage = "older";
 			this.#memory = known;
 		}
@@ -258,8 +257,8 @@ export class LedgerFile<Row> {
 			try {
 				this.#step("successor_written");
 				// Behind a seal nothing counts, so there is nothing to carry over; a damaged file is written anew instead.
-				if (await this.#catchUp(journal, successor, from, recovery === undefined && seals === 0)) {
-					sealed = this.#seal(journal, successor, recovery?.reason);
+				if (await catchUp(journal, successor, from, recovery === undefined && seals === 0)) {
+					sealed = seal(journal, successor, this.#directory, recovery?.reason);
 				}
 				if (sealed) await journal.sync();
 			} finally {
@@ -273,43 +272,6 @@ export class LedgerFile<Row> {
 			if (replay.seals.length > seals) return "overtaken";
 		}
 		return "busy";
-	}
-
-	/** Copies what was written meanwhile. `true` when at this moment nothing is missing in the successor. */
-	async #catchUp(
-		journal: Journal<Row>,
-		successor: Successor,
-		from: { readonly consumed: number; readonly examined: number; readonly sealLines: number },
-		carry: boolean,
-	): Promise<boolean> {
-		const { replay } = journal;
-		let { consumed: copied, examined } = from;
-		for (let round = 0; round < CATCH_UP_ROUNDS; round++) {
-			if (!journal.readOn() || journal.replay !== replay || !journal.isCurrent()) return false;
-			if (journal.examined === examined) return true;
-			// A seal's place is told by its offset, which is another one in the successor.
-			if (!carry || replay.sealLines !== from.sealLines || replay.damage) return false;
-			const bytes = journal.slice(copied);
-			copied += bytes.length;
-			examined = copied;
-			await successor.append(bytes);
-		}
-		return false;
-	}
-
-	#seal(journal: Journal<Row>, successor: Successor, reason: DamageReason | undefined): boolean {
-		const kept = journal.replay.seals.find((seal) => seal.aside !== undefined)?.aside;
-		const line = encodeLine({
-			by: "",
-			offset: journal.examined,
-			next: successor.name,
-			...(reason === undefined ? {} : { aside: kept ?? asideName(this.#directory, Date.now()), problem: reason }),
-		});
-		const failed = journal.append(`\n${line}`);
-		journal.readOn();
-		if (journal.replay.seals.some((seal) => seal.next === successor.name)) return true;
-		if (failed) throw failed;
-		return false;
 	}
 
 	#recovery(known: Known<Row>, placed: boolean, rebuilt: Rebuilt<Row> | undefined): Content<Row> {

@@ -68,7 +68,8 @@ const START = '{"sum":"';
 const HEAD_LENGTH = START.length + 16 + 2;
 const NEWLINE = 0x0a;
 
-export const NEXT_NAME: RegExp = /^ledger\.next-[0-9a-f]{16}\.jsonl$/;
+/** With the writer's pid and start time. */
+export const NEXT_NAME: RegExp = /^ledger\.next-(\d+)-(\d+)-[0-9a-f]{16}\.jsonl$/;
 export const ASIDE_NAME: RegExp = /^ledger\.damaged-[0-9TZ]+-\d+\.jsonl$/;
 
 /** The text of a line, without line ends. */

@@ -14,7 +14,7 @@ import {
 import { type FileHandle, open } from "node:fs/promises";
 import { join } from "node:path";
 import { systemCode } from "../primitives/errors.js";
-import { ownerState, parseOwner, thisOwner } from "../primitives/owner.js";
+import { type Owner, ownerState, parseOwner, thisOwner } from "../primitives/owner.js";
 import { type FileId, identify, sameFile } from "./journal.js";
 import type { Content } from "./known.js";
 import { decodeLine, encodeLine, LEDGER_VERSION, NEXT_NAME } from "./line.js";
@@ -35,7 +35,8 @@ export class Successor {
 
 	/** Writes a whole ledger file under a name of its own, durably. */
 	static async write<Row>(directory: string, content: Content<Row>): Promise<Successor> {
-		const name = `ledger.next-${randomBytes(8).toString("hex")}.jsonl`;
+		const { pid, startTime } = thisOwner();
+		const name = `ledger.next-${pid}-${startTime}-${randomBytes(8).toString("hex")}.jsonl`;
 		const { id, lsn, epoch, recovered, rows } = content;
 		const lines = [
 			encodeLine({ ledger: LEDGER_VERSION, id, lsn, rows: rows.size, epoch, owner: thisOwner(), recovered }),
@@ -133,8 +134,7 @@ export function othersAtWork(directory: string, withinMs: number): boolean {
 export function removeStrays(directory: string, isNeeded: (name: string) => boolean): void {
 	for (const name of strays(directory)) {
 		const path = join(directory, name);
-		const owner = ownerOf(path);
-		const state = owner ? ownerState(owner) : "unknown";
+		const state = ownerState(ownerOf(directory, name));
 		const left = state === "dead" || (state === "unknown" && ageMs(path) > STRAY_MS);
 		if (left && !isNeeded(name)) removeQuietly(path);
 	}
@@ -154,14 +154,17 @@ function ageMs(path: string): number {
 	return stat ? Date.now() - stat.mtimeMs : Number.POSITIVE_INFINITY;
 }
 
-function ownerOf(path: string): ReturnType<typeof parseOwner> {
+/** By the file's header; by its name where its writer died before it wrote one. */
+function ownerOf(directory: string, name: string): Owner {
+	const [, pid, startTime] = NEXT_NAME.exec(name) ?? [];
+	const named = { ...thisOwner(), pid: Number(pid), startTime: Number(startTime) };
 	try {
-		const bytes = readFileSync(path);
+		const bytes = readFileSync(join(directory, name));
 		const end = bytes.indexOf(0x0a);
 		const decoded = decodeLine(end < 0 ? bytes : bytes.subarray(0, end));
-		return decoded.fate === "ok" && "owner" in decoded.line ? parseOwner(decoded.line.owner) : undefined;
+		return (decoded.fate === "ok" && "owner" in decoded.line && parseOwner(decoded.line.owner)) || named;
 	} catch {
-		return undefined;
+		return named;
 	}
 }
 

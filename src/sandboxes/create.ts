@@ -98,6 +98,7 @@ export function toHandle(
 		name: record.labels[LABEL.name] ?? "",
 		imageId: record.imageId,
 		ports: record.ports,
+		containerEnv: record.env,
 		recorded: container.recorded.recorded,
 		outcome: applied.outcome,
 		reasons: applied.reasons,

@@ -18,6 +18,8 @@ export type SandboxEvent =
 			readonly message: string;
 			readonly files?: readonly string[];
 	  }
+	/** The root had lost its id and got a new one: containers made before are no longer known as its own. */
+	| { readonly type: "root_renewed"; readonly root: string }
 	/** The ledger was damaged, set aside and rebuilt. */
 	| { readonly type: "ledger_rebuilt"; readonly setAside: string | undefined; readonly problem: string };
 

@@ -25,6 +25,7 @@ export interface OpenOptions {
 export async function openContext(options: OpenOptions): Promise<Context> {
 	const { engine, images, commands, clock, emit, prefix } = options;
 	const root = await Root.open(options.rootPath);
+	if (root.origin === "renewed") emit({ type: "root_renewed", root: root.path });
 	const workspaces = new Workspaces(root);
 	const ledger = new Ledger<SandboxRow>({
 		directory: root.path,

@@ -15,6 +15,8 @@ export interface SandboxFacts {
 	readonly name: string;
 	readonly imageId: string;
 	readonly ports: readonly PublishedPort[];
+	/** The container's own environment: names that a shell drops are passed to each command again. */
+	readonly containerEnv: Readonly<Record<string, string>>;
 	readonly recorded: Recorded;
 	readonly outcome: Outcome;
 	readonly reasons: readonly Reason[];
@@ -49,11 +51,13 @@ export class Sandbox implements AsyncDisposable {
 	readonly ports: readonly PublishedPort[];
 	readonly #context: Context;
 	readonly #recorded: Recorded;
+	readonly #containerEnv: Readonly<Record<string, string>>;
 
 	/** @internal */
 	constructor(context: Context, facts: SandboxFacts) {
 		this.#context = context;
 		this.#recorded = facts.recorded;
+		this.#containerEnv = facts.containerEnv;
 		this.id = facts.id;
 		this.name = facts.name;
 		this.image = facts.recorded.image;
@@ -90,7 +94,7 @@ export class Sandbox implements AsyncDisposable {
 			...row?.env,
 			...request.env,
 		};
-		return this.#context.commands.run({ id: this.id, name: this.name, env }, request);
+		return this.#context.commands.run({ id: this.id, name: this.name, env, containerEnv: this.#containerEnv }, request);
 	}
 
 	/**

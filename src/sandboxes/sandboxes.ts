@@ -120,7 +120,12 @@ export class Sandboxes {
 		};
 		this.images = {
 			list: (call) => this.#images.list(call),
-			build: (runtime, call) => this.#images.build(runtime, call),
+			build: async (runtime, call) => {
+				this.#images.check({ runtime });
+				// What is learned of images is kept in the root, which has to be one first.
+				await this.#open();
+				return this.#images.build(runtime, call);
+			},
 		};
 	}
 

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { docker, inspect, TEST_IMAGE } from "../support/fleet.js";
-import { buildProgramOnce, type CliFleet, makeCliFleet } from "./sbx.js";
+import { buildProgramOnce, type CliFleet, type Ended, makeCliFleet } from "./sbx.js";
 
 const IMAGE = ["--image", TEST_IMAGE];
 let fleet: CliFleet;
@@ -185,15 +185,25 @@ describe("remove", () => {
 		);
 	}
 
+	function run(name: string): { ended: Promise<Ended>; up: Promise<void> } {
+		let seen = (): void => {};
+		const up = new Promise<void>((resolve) => {
+			seen = resolve;
+		});
+		const started = (child: { stdout: NodeJS.ReadableStream }): void => void child.stdout.once("data", seen);
+		return { ended: fleet.sbx(["exec", name, "-c", "echo up; sleep 60"], { started }), up };
+	}
+
 	test("takes container, workspace and row of a running, a stopped, a paused and a busy one", async () => {
 		for (const state of ["running", "stopped", "paused", "busy"]) {
 			const made = await create(state);
 			if (state === "stopped") await fleet.sbx(["stop", state]);
 			if (state === "paused") await docker("pause", made.id);
-			const busy = state === "busy" ? fleet.sbx(["exec", state, "-c", "echo up; sleep 60"]) : undefined;
+			const busy = state === "busy" ? [run(state)] : [];
+			for (const { up } of busy) await up;
 			expect(await fleet.sbx(["rm", state])).toMatchObject({ status: 0, stdout: `${state}: removed\n`, stderr: "" });
 			expect(await isGone(state, made)).toBe(true);
-			if (busy) expect((await busy).status).toBe(125);
+			for (const { ended } of busy) expect((await ended).status).toBe(125);
 		}
 	});
 

@@ -14,6 +14,7 @@ async function runHere(...argv: string[]): Promise<{ status: number; stdout: str
 		env: { SANDBOXES_ROOT: "/nonexistent/root" },
 		signals: new EventEmitter() as Signals,
 		stdinKind: () => "nothing",
+		passOutputUnchanged: () => {},
 	};
 	const text = (stream: PassThrough): string => String(stream.read() ?? "");
 	const status = await run(argv, io);

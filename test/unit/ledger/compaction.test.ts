@@ -2,6 +2,8 @@ import { closeSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync, 
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Ledger, LedgerStep } from "../../../src/ledger/ledger.js";
+import { encodeLine } from "../../../src/ledger/line.js";
+import { thisOwner } from "../../../src/primitives/owner.js";
 import { type CountRow, openCounts } from "../../support/ledger-rows.js";
 import { tempDirectory } from "../../support/temp-directory.js";
 
@@ -99,13 +101,18 @@ test("many compactions at once leave one ledger and nothing else", async () => {
 	expect(readdirSync(directory)).toEqual(["ledger.jsonl"]);
 });
 
-test("a file that a dead compactor left is removed; one of a living process is not", async () => {
+test("a file that a dead compactor left is removed, written or not; one of a living process is not", async () => {
 	const directory = tempDirectory();
 	const ledger = openCounts(directory);
 	await ledger.commit("a", 0, { count: 1 });
-	const header = readFileSync(ledger.path, "utf8").split("\n")[0] ?? "";
-	const living = join(directory, "ledger.next-00000000000000aa.jsonl");
-	writeFileSync(living, header);
+	const { pid, startTime } = thisOwner();
+	const leave = (name: string, content: string): void => writeFileSync(join(directory, name), content);
+	const living = `ledger.next-${pid}-${startTime}-00000000000000aa.jsonl`;
+	leave(living, "");
+	leave(`ledger.next-${pid}-1-00000000000000ab.jsonl`, "");
+	const owner = { ...thisOwner(), startTime: 1 };
+	const header = encodeLine({ ledger: 1, id: "x", lsn: 1, rows: 0, epoch: 0, owner, recovered: false });
+	leave(`ledger.next-${pid}-${startTime}-00000000000000ac.jsonl`, header);
 	await ledger.compact();
-	expect(readdirSync(directory).sort()).toEqual(["ledger.jsonl", "ledger.next-00000000000000aa.jsonl"]);
+	expect(readdirSync(directory).sort()).toEqual(["ledger.jsonl", living]);
 });

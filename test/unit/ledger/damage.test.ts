@@ -25,7 +25,7 @@ async function written(directory: string): Promise<{ path: string; bytes: Buffer
 	await ledger.update("b", () => undefined);
 	await ledger.update("d", () => ({ count: 1 }));
 	await ledger.nextEpoch();
-	ledger.close();
+	await ledger.close();
 	return { path: ledger.path, bytes: readFileSync(ledger.path) };
 }
 
@@ -104,7 +104,8 @@ describe.each([
 	test("loses nothing that a living handle knew, whichever handle mends it", async () => {
 		for (const mender of ["the one that knew", "a new one"]) {
 			const directory = tempDirectory();
-			const before = openCounts(directory);
+			const before = openCounts(directory, { rebuild });
+			await before.update("w", () => undefined);
 			await before.commit("mine", 0, { count: 1 });
 			const revision = await before.commit("w", 0, { count: 7 });
 			await before.update("gone", () => ({ count: 1 }));
@@ -120,6 +121,21 @@ describe.each([
 			expect(await fresh.commit("mine", revision ?? 0, { count: 9 })).toBeUndefined();
 		}
 	});
+});
+
+test("a row that is known to be deleted is not brought back by what others remember", async () => {
+	const directory = tempDirectory();
+	const rows = new Map([
+		["gone", { count: 5 }],
+		["lost", { count: 6 }],
+	]);
+	let lost = false;
+	const ledger = openCounts(directory, { rebuild: async () => (lost ? { rows } : undefined) });
+	await ledger.commit("gone", 0, { count: 1 });
+	await ledger.update("gone", () => undefined);
+	lost = true;
+	writeFileSync(ledger.path, "");
+	expect(counts(await ledger.all())).toEqual({ lost: 6 });
 });
 
 test("a ledger that was deleted is made anew from what is remembered", async () => {

@@ -197,7 +197,7 @@ describe("the file", () => {
 			const before = await fresh.get("x");
 			expect(before?.row.count).toBe(Math.floor(cut / 3));
 			expect(await ledger.commit("x", before?.revision ?? 0, { count: Math.floor(cut / 3) + 1 })).toBeDefined();
-			fresh.close();
+			await fresh.close();
 		}
 		expect(told).toEqual([]);
 	});

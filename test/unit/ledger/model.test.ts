@@ -79,13 +79,13 @@ test("several handles on one file behave as one map, whatever is torn, compacted
 						},
 					});
 					await expect(dying.compact()).rejects.toThrow("died");
-					dying.close();
+					await dying.close();
 				} else if (step.kind === "tear") {
 					torn += 1;
 					const line = encodeLine({ by: `gone-${torn}`, at: 1, key: step.key, from: 0, row: { count: -2 } });
 					appendFileSync(at(0).path, `\n${line.slice(0, Math.min(step.cut, line.length - 1))}`);
 				} else {
-					at(step.handle).close();
+					await at(step.handle).close();
 					handles[step.handle] = open();
 				}
 				for (const ledger of handles) expect(await ledger.all()).toEqual(model);

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { afterEach, describe, expect, test } from "vitest";
 import { sleep } from "../../../src/primitives/abort.js";
 import { type Child, startChild } from "../../support/children.js";
@@ -89,6 +89,19 @@ describe("a process that is stopped and overtaken", { timeout: 60_000 }, () => {
 		expect((await openCounts(directory).get("k0"))?.row.count).toBe(3);
 	});
 
+	test("between its look and its write, while the file was only compacted, still makes its change", async () => {
+		const directory = tempDirectory();
+		const own = openCounts(directory);
+		await own.commit("k0", 0, { count: 1 });
+		const child = start(directory, "die", "before_append", "SIGSTOP", "commit");
+		await begin(child);
+		await child.printed("at before_append");
+		await own.compact();
+		child.kill("SIGCONT");
+		await child.printed("commit won");
+		expect((await own.get("k0"))?.row.count).toBe(1000);
+	});
+
 	test("between a seal and the move finds its compaction finished, and puts nothing back", async () => {
 		const directory = tempDirectory();
 		const own = openCounts(directory);
@@ -139,4 +152,25 @@ describe("kill -9", { timeout: 60_000 }, () => {
 			["moved", 1, 2],
 		]);
 	});
+});
+
+test("processes that find the damage at once mend it once, and keep what any of them knew", {
+	timeout: 60_000,
+}, async () => {
+	const directory = tempDirectory();
+	const own = openCounts(directory);
+	for (let i = 0; i < 20; i++) await own.commit(`k${i}`, 0, { count: i });
+	const menders = Array.from({ length: 4 }, () => start(directory, "mend"));
+	await Promise.all(menders.map((mender) => mender.printed("up")));
+	const text = readFileSync(own.path, "utf8");
+	writeFileSync(own.path, text.replace('"count":7', '"count":8'));
+	for (const mender of menders) mender.send("go");
+	expect(await Promise.all(menders.map((mender) => mender.ended()))).toEqual([0, 0, 0, 0]);
+	expect(menders.flatMap((mender) => mender.lines).filter((line) => line.startsWith("damage"))).toEqual([
+		"damage line",
+	]);
+	for (const mender of menders) expect(mender.lines).toContain("rows 19");
+	expect((await own.all()).size).toBe(20);
+	expect((await openCounts(directory).get("k7"))?.row.count).toBe(7);
+	expect(readdirSync(directory).filter((name) => name.startsWith("ledger.damaged-"))).toHaveLength(1);
 });
