@@ -54,7 +54,7 @@ interface CommanderFailure extends Error {
 }
 
 function isCommanderError(error: unknown): error is CommanderFailure {
-	return error instanceof Error && "code" in error && String(error.code).startsWith("commander.");
+	return String(systemCode(error)).startsWith("commander.");
 }
 
 /** Commander's sentence, its suggestion as the hint. Help and version that were asked for are no failure. */
@@ -71,4 +71,9 @@ function toUsageFailure(error: CommanderFailure, isExec: boolean): Failure {
 /** Errors of the system speak for themselves; of others the kind helps whoever reports them. */
 function describe(error: Error): string {
 	return "syscall" in error ? error.message : `internal error: ${error.name}: ${error.message}`;
+}
+
+/** The `code` that Node puts on errors of the system. */
+export function systemCode(error: unknown): unknown {
+	return error instanceof Error && "code" in error ? error.code : undefined;
 }

@@ -1,4 +1,4 @@
-/** Signals from outside, as one abort signal that every call of the library is given. */
+/** Signals from outside, as the reason for an abort. */
 import type { Signals } from "./io.js";
 import { ENDING_SIGNALS, type EndingSignal } from "./statuses.js";
 
@@ -13,24 +13,21 @@ export class Interrupted extends Error {
 	}
 }
 
-export interface Interruption {
-	readonly signal: AbortSignal;
-	dispose(): void;
-}
-
-/** Listens for the first of the ending signals; a second one finds the system's own handling, which ends the process at once. */
-export function listenForSignals(signals: Signals): Interruption {
-	const controller = new AbortController();
+/**
+ * Tells of the first of the ending signals; a second one finds the system's own handling, which ends the process at once.
+ * Gives what ends the listening.
+ */
+export function listenForSignals(signals: Signals, tell: (interrupted: Interrupted) => void): () => void {
 	const listeners = ENDING_SIGNALS.map((signal) => ({
 		signal,
 		listener: () => {
 			dispose();
-			controller.abort(new Interrupted(signal));
+			tell(new Interrupted(signal));
 		},
 	}));
 	function dispose(): void {
 		for (const { signal, listener } of listeners) signals.off(signal, listener);
 	}
 	for (const { signal, listener } of listeners) signals.once(signal, listener);
-	return { signal: controller.signal, dispose };
+	return dispose;
 }

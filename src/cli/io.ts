@@ -26,6 +26,8 @@ export interface Io {
 	readonly stdin: Input;
 	readonly stdout: Output;
 	readonly stderr: Output;
+	/** Writes to stdout or stderr before anything else has, all at once; `false` where that cannot be done without waiting. */
+	writeAtOnce?(to: "stdout" | "stderr", text: string): boolean;
 	readonly env: Readonly<Record<string, string | undefined>>;
 	readonly signals: Signals;
 	/** What stdin is: a terminal, something to be read, or nothing at all (`/dev/null`, closed). */

@@ -6,69 +6,79 @@ export class BrokenPipe extends Error {
 	override readonly name = "BrokenPipe";
 }
 
+export interface OutletOptions {
+	/** Makes the stream, when it is first needed: that costs as much as a short answer. */
+	readonly open: () => Output;
+	/** Writes a text at once where that is possible, and says whether it was; tried while the stream is not yet made. */
+	readonly writeAtOnce?: (text: string) => boolean;
+	/** Told when nobody reads any more. */
+	readonly onClosed?: (reason: BrokenPipe) => void;
+}
+
 export class Outlet {
-	readonly #stream: Output;
-	readonly #closed = new AbortController();
+	readonly #options: OutletOptions;
+	#stream: Output | undefined;
+	#closed = false;
+	readonly #waiting = new Set<() => void>();
 
-	constructor(stream: Output) {
-		this.#stream = stream;
-		// EPIPE when a pipe's reader ended, EIO when a terminal was closed: both mean that nobody reads.
-		stream.on("error", this.#close);
-	}
-
-	/** Aborts, with a {@link BrokenPipe} for a reason, when nobody reads any more. */
-	get closed(): AbortSignal {
-		return this.#closed.signal;
+	constructor(options: OutletOptions) {
+		this.#options = options;
 	}
 
 	get isTerminal(): boolean {
-		return this.#stream.isTTY === true;
+		return this.#open().isTTY === true;
 	}
 
 	get columns(): number | undefined {
-		return this.#stream.columns;
-	}
-
-	get rows(): number | undefined {
-		return this.#stream.rows;
+		return this.#open().columns;
 	}
 
 	/** Resolves when more may be written. What is written after the reader went away is dropped. */
 	async write(data: string | Uint8Array): Promise<void> {
-		if (this.#closed.signal.aborted || data.length === 0 || this.#stream.write(data)) return;
+		if (this.#closed || data.length === 0) return;
+		if (!this.#stream && typeof data === "string" && this.#options.writeAtOnce?.(data)) return;
+		const stream = this.#open();
+		if (stream.write(data)) return;
 		await this.#until((done) => {
-			this.#stream.once("drain", done);
-			return () => this.#stream.off("drain", done);
+			stream.once("drain", done);
+			return () => stream.off("drain", done);
 		});
 	}
 
 	/** Resolves when all that was written has left the process, or nobody reads it. */
 	async flush(): Promise<void> {
-		if (this.#closed.signal.aborted || this.#stream.writableLength === 0) return;
+		const stream = this.#stream;
+		if (this.#closed || !stream || stream.writableLength === 0) return;
 		await this.#until((done) => {
-			this.#stream.write("", done);
+			stream.write("", done);
 			return () => {};
 		});
 	}
 
-	/** Lets go of the stream. */
-	dispose(): void {
-		this.#stream.off("error", this.#close);
-		// A late EPIPE of bytes still under way is nobody's failure.
-		this.#stream.on("error", () => {});
+	#open(): Output {
+		if (this.#stream) return this.#stream;
+		this.#stream = this.#options.open();
+		// EPIPE when a pipe's reader ended, EIO when a terminal was closed: both mean that nobody reads.
+		this.#stream.on("error", () => this.#close());
+		return this.#stream;
 	}
 
-	readonly #close = (): void => this.#closed.abort(new BrokenPipe("nobody reads the output"));
+	#close(): void {
+		if (this.#closed) return;
+		this.#closed = true;
+		this.#options.onClosed?.(new BrokenPipe("nobody reads the output"));
+		for (const done of this.#waiting) done();
+	}
 
 	#until(arrange: (done: () => void) => () => void): Promise<void> {
 		return new Promise((resolve) => {
 			const done = (): void => {
 				release();
-				this.#closed.signal.removeEventListener("abort", done);
+				this.#waiting.delete(done);
 				resolve();
 			};
 			const release = arrange(done);
-			this.#closed.signal.addEventListener("abort", done, { once: true });
+			this.#waiting.add(done);
 		});
 	}
 }

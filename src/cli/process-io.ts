@@ -1,8 +1,12 @@
 /** The process as the program's surroundings. */
 import { spawnSync } from "node:child_process";
-import { fstatSync } from "node:fs";
+import { fstatSync, writeSync } from "node:fs";
 import { isatty } from "node:tty";
+import { systemCode } from "./failure.js";
 import type { Io } from "./io.js";
+
+/** What a pipe takes whole or not at all (PIPE_BUF). */
+const AT_ONCE_BYTES = 4096;
 
 /** The streams are made when they are first asked for. */
 export function processIo(): Io {
@@ -19,6 +23,7 @@ export function processIo(): Io {
 		env: process.env,
 		signals: process,
 		stdinKind,
+		writeAtOnce,
 		// Programs that move the cursor with line feeds need it. Without a `stty` they make do.
 		passOutputUnchanged: () =>
 			void spawnSync("stty", ["-opost"], { stdio: ["inherit", "ignore", "ignore"], timeout: 1000 }),
@@ -33,5 +38,17 @@ function stdinKind(): "terminal" | "data" | "nothing" {
 		return stat.isFile() || stat.isFIFO() || stat.isSocket() ? "data" : "nothing";
 	} catch {
 		return "nothing";
+	}
+}
+
+/** A full pipe is left to the stream, which can wait, and so is one that nobody reads, of which the stream tells. */
+function writeAtOnce(to: "stdout" | "stderr", text: string): boolean {
+	const bytes = Buffer.from(text);
+	if (bytes.length > AT_ONCE_BYTES) return false;
+	try {
+		return writeSync(to === "stdout" ? 1 : 2, bytes) === bytes.length;
+	} catch (error) {
+		if (systemCode(error) === "EAGAIN" || systemCode(error) === "EPIPE") return false;
+		throw error;
 	}
 }

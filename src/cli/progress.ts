@@ -13,10 +13,17 @@ export interface ProgressView {
 	clear(): void;
 }
 
+/** Whether the outlet is a terminal is asked when there is something to show. */
 export function showProgress(outlet: Outlet, quiet: boolean, nowMs: () => number = Date.now): ProgressView {
 	if (quiet) return { sink: () => {}, clear: () => {} };
-	if (!outlet.isTerminal) return { sink: plainLines(outlet), clear: () => {} };
-	return liveLine(outlet, nowMs);
+	let view: ProgressView | undefined;
+	return {
+		sink: (progress) => {
+			view ??= outlet.isTerminal ? liveLine(outlet, nowMs) : { sink: plainLines(outlet), clear: () => {} };
+			view.sink(progress);
+		},
+		clear: () => view?.clear(),
+	};
 }
 
 function plainLines(outlet: Outlet): ProgressSink {

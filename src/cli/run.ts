@@ -1,66 +1,70 @@
 /** From words to a status: parse, carry out, and turn whatever fails into words. Nothing below ends the process. */
 import { readFileSync } from "node:fs";
+import { allCommands } from "./commands.js";
 import { printFailure, toFailure } from "./failure.js";
 import { globalsOf } from "./globals.js";
 import { listenForSignals } from "./interruption.js";
 import type { Io } from "./io.js";
 import { Outlet } from "./outlet.js";
-import { buildProgram, type Chosen } from "./program.js";
+import { readQuickly } from "./quick-reader.js";
 import { Session } from "./session.js";
-import { splitWords, type Words } from "./words.js";
+import type { Chosen, CommandSpec } from "./spec.js";
+import { splitWords } from "./words.js";
 
 /** How long output that nobody takes is waited for after a signal. */
 const LAST_FLUSH_MS = 1000;
 
 /** Runs the program with these words (without `node` and the script) and gives its exit status. Never rejects. */
 export async function run(argv: readonly string[], io: Io): Promise<number> {
-	const out = new Outlet(io.stdout);
-	const err = new Outlet(io.stderr);
-	const interruption = listenForSignals(io.signals);
-	let words: Words = { name: argv[0], own: argv, inner: undefined };
+	const ending = new AbortController();
+	const interrupted = new AbortController();
+	const stopListening = listenForSignals(io.signals, (reason) => {
+		ending.abort(reason);
+		interrupted.abort();
+	});
+	const out = new Outlet({
+		open: () => io.stdout,
+		writeAtOnce: (text) => io.writeAtOnce?.("stdout", text) ?? false,
+		onClosed: (reason) => ending.abort(reason),
+	});
+	const err = new Outlet({
+		open: () => io.stderr,
+		writeAtOnce: (text) => io.writeAtOnce?.("stderr", text) ?? false,
+	});
+	const specs = allCommands(io.env);
+	const words = splitWords(argv, specs);
 	try {
-		let chosen: Chosen | undefined;
-		const program = buildProgram({
-			env: io.env,
-			version: readVersion(),
-			columns: out.columns,
-			write: (text) => void out.write(text),
-			writeError: (text) => void err.write(text),
-			choose: (choice) => {
-				chosen = choice;
-			},
-		});
-		words = splitWords(argv, program);
-		program.parse(words.own, { from: "user" });
-		if (!chosen) return 0;
-		return await carryOut(chosen, words, { io, out, err, signal: AbortSignal.any([interruption.signal, out.closed]) });
+		const { spec, names, flags } = readQuickly(words.own, specs) ?? (await readSlowly(words.own, specs, out, err));
+		const session = new Session({ io, out, err, globals: globalsOf(flags, io.env), signal: ending.signal });
+		try {
+			return await spec.handler({ session, names, flags: flags as never, inner: words.inner });
+		} finally {
+			session.clearProgress();
+		}
 	} catch (error) {
 		const failure = toFailure(error, words.name === "exec");
 		if (io.env["SANDBOXES_DEBUG"] && error instanceof Error) await err.write(`${error.stack}\n`);
 		await err.write(printFailure(failure, words.own.includes("--json")));
 		return failure.status;
 	} finally {
-		await flush([out, err], interruption.signal);
-		interruption.dispose();
-		out.dispose();
-		err.dispose();
+		await flush([out, err], interrupted.signal);
+		stopListening();
 	}
 }
 
-interface Surroundings {
-	readonly io: Io;
-	readonly out: Outlet;
-	readonly err: Outlet;
-	readonly signal: AbortSignal;
-}
-
-async function carryOut({ command, handler }: Chosen, words: Words, surroundings: Surroundings): Promise<number> {
-	const session = new Session({ ...surroundings, globals: globalsOf(command, surroundings.io.env) });
-	try {
-		return await handler({ session, names: command.args, flags: command.opts() as never, inner: words.inner });
-	} finally {
-		session.clearProgress();
-	}
+async function readSlowly(
+	words: readonly string[],
+	specs: readonly CommandSpec[],
+	out: Outlet,
+	err: Outlet,
+): Promise<Chosen> {
+	const { readWithCommander } = await import("./commander-reader.js");
+	return readWithCommander(words, specs, {
+		version: readVersion(),
+		columns: out.columns,
+		write: (text) => void out.write(text),
+		writeError: (text) => void err.write(text),
+	});
 }
 
 /** The version of the package, from the sources and from the bundle alike. */

@@ -1,5 +1,6 @@
 /** Tells the program's own words from those of the command that `exec` is to run, which nothing of ours may read. */
-import type { Command } from "commander";
+import { GLOBAL_OPTIONS } from "./globals.js";
+import { type CommandSpec, flagOf, type OptionSpec } from "./spec.js";
 
 export interface Words {
 	/** The name of the command as it was written, if there is one. */
@@ -14,13 +15,13 @@ export interface Words {
  * Splits the words. `exec NAME -- WORDS` and `exec NAME WORDS` hand WORDS on; options of ours stand before them. All other
  * commands have no such words.
  */
-export function splitWords(argv: readonly string[], program: Command): Words {
-	const takesValue = valueOptions(program);
+export function splitWords(argv: readonly string[], specs: readonly CommandSpec[]): Words {
+	const takesValue = valueOptions(GLOBAL_OPTIONS);
 	const at = nextPositional(argv, 0, takesValue);
 	const name = argv[at];
-	const command = program.commands.find((candidate) => candidate.name() === "exec");
+	const command = specs.find((candidate) => candidate.name === "exec");
 	if (name !== "exec" || !command) return { name, own: argv, inner: undefined };
-	const takesValueInside = new Set([...takesValue, ...valueOptions(command)]);
+	const takesValueInside = new Set([...takesValue, ...valueOptions(command.options)]);
 	const sandbox = nextPositional(argv, at + 1, takesValueInside);
 	if (argv[sandbox] === "--") return split(name, argv, sandbox, sandbox + 1);
 	const first = nextPositional(argv, sandbox + 1, takesValueInside);
@@ -32,10 +33,9 @@ function split(name: string, argv: readonly string[], end: number, start: number
 }
 
 /** The flags, short and long, that take a value. */
-function valueOptions(command: Command): ReadonlySet<string> {
-	return new Set(
-		command.options.filter((option) => option.required).flatMap(({ short, long }) => [short ?? "", long ?? ""]),
-	);
+function valueOptions(options: readonly OptionSpec[]): ReadonlySet<string> {
+	const flags = options.map(flagOf).filter(({ takesValue }) => takesValue);
+	return new Set(flags.flatMap(({ short, long }) => (short ? [short, long] : [long])));
 }
 
 /** The index of the next word that is neither an option nor an option's value, of `--`, or the end. */

@@ -15,7 +15,7 @@ import { Journal, unreadable } from "./journal.js";
 import { type Content, type Known, merge, type Rebuilt, toKnown, toRecovery, withoutRevisions } from "./known.js";
 import type { DamageReason, Replay, ReplayOptions } from "./replay.js";
 import { catchUp, seal } from "./sealing.js";
-import { asideName, keepAside, moveInto, othersAtWork, removeStrays, removeSuccessor, Successor } from "./successor.js";
+import { keepAside, moveInto, othersAtWork, removeStrays, removeSuccessor, Successor } from "./successor.js";
 
 /** A ledger was found damaged or missing, and a new one was written. */
 export interface LedgerDamage {
@@ -257,9 +257,8 @@ export class LedgerFile<Row> {
 			try {
 				this.#step("successor_written");
 				// Behind a seal nothing counts, so there is nothing to carry over; a damaged file is written anew instead.
-				if (await catchUp(journal, successor, from, recovery === undefined && seals === 0)) {
-					sealed = seal(journal, successor, this.#directory, recovery?.reason);
-				}
+				const offset = await catchUp(journal, successor, from, recovery === undefined && seals === 0);
+				sealed = offset !== undefined && seal(journal, successor, offset, this.#directory, recovery?.reason);
 				if (sealed) await journal.sync();
 			} finally {
 				if (sealed) await successor.close();

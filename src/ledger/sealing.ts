@@ -6,31 +6,33 @@ import { asideName, type Successor } from "./successor.js";
 
 const CATCH_UP_ROUNDS = 50;
 
-/** Copies what was written meanwhile. `true` when at this moment nothing is missing in the successor. */
+/** Copies what was written meanwhile. Gives the offset up to which nothing is missing in the successor, if that was the end. */
 export async function catchUp<Row>(
 	journal: Journal<Row>,
 	successor: Successor,
 	from: { readonly consumed: number; readonly examined: number; readonly sealLines: number },
 	carry: boolean,
-): Promise<boolean> {
+): Promise<number | undefined> {
 	const { replay } = journal;
 	let { consumed: copied, examined } = from;
 	for (let round = 0; round < CATCH_UP_ROUNDS; round++) {
-		if (!journal.readOn() || journal.replay !== replay || !journal.isCurrent()) return false;
-		if (journal.examined === examined) return true;
+		if (!journal.readOn() || journal.replay !== replay || !journal.isCurrent()) return undefined;
+		if (journal.examined === examined) return examined;
 		// A seal's place is told by its offset, which is another one in the successor.
-		if (!carry || replay.sealLines !== from.sealLines || replay.damage) return false;
+		if (!carry || replay.sealLines !== from.sealLines || replay.damage) return undefined;
 		const bytes = journal.slice(copied);
 		copied += bytes.length;
 		examined = copied;
 		await successor.append(bytes);
 	}
-	return false;
+	return undefined;
 }
 
+/** Appends the seal. `false` when something was written behind `offset` before it. */
 export function seal<Row>(
 	journal: Journal<Row>,
 	successor: Successor,
+	offset: number,
 	directory: string,
 	reason: DamageReason | undefined,
 ): boolean {
@@ -38,7 +40,7 @@ export function seal<Row>(
 	const kept = journal.replay.seals.find((seal) => seal.aside !== undefined)?.aside;
 	const line = encodeLine({
 		by: "",
-		offset: journal.examined,
+		offset,
 		next: successor.name,
 		...(reason === undefined ? {} : { aside: kept ?? asideName(directory, Date.now()), problem: reason }),
 	});

@@ -1,5 +1,4 @@
 /** Joining time limits and signals, and waiting with an end. */
-import { SandboxError } from "./errors.js";
 
 /** Throws the signal's own reason if it is aborted. */
 export function throwIfAborted(signal: AbortSignal | undefined): void {
@@ -25,35 +24,6 @@ export function sleep(ms: number, signal?: AbortSignal, options: { keepAlive?: b
 		}
 		signal?.addEventListener("abort", aborted, { once: true });
 	});
-}
-
-/**
- * Runs `work` under a signal that aborts when the caller's signal does or the time is up.
- * A time-out rejects with code `timeout`; the caller's abort with the caller's reason. Leaves no timer or listener.
- */
-export async function withTimeout<T>(
-	what: string,
-	timeoutMs: number,
-	signal: AbortSignal | undefined,
-	work: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-	throwIfAborted(signal);
-	const controller = new AbortController();
-	const forward = (): void => controller.abort(signal?.reason);
-	signal?.addEventListener("abort", forward, { once: true });
-	const timer = setTimeout(
-		() =>
-			controller.abort(
-				new SandboxError("timeout", `${what}: no end within ${timeoutMs} ms`, { details: { what, timeoutMs } }),
-			),
-		timeoutMs,
-	);
-	try {
-		return await raceAbort(work(controller.signal), controller.signal);
-	} finally {
-		clearTimeout(timer);
-		signal?.removeEventListener("abort", forward);
-	}
 }
 
 /** The promise, or a rejection with the signal's reason as soon as it aborts. The promise's own later failure is swallowed. */

@@ -1,21 +1,22 @@
 /** `sbx create NAME`: gives the sandbox of this name and says what that took. */
-import type { Command } from "commander";
 import { describeReason, type PublishedPort, type Sandbox } from "../../index.js";
-import type { Define } from "../program.js";
+import { type CommandSpec, command } from "../spec.js";
 import { STATUS } from "../statuses.js";
 import { toLine } from "../text.js";
-import { addShapeOptions, type ShapeFlags, toCreateOptions } from "./shape-options.js";
+import { type ShapeFlags, shapeOptions, toCreateOptions } from "./shape-options.js";
 
-export function addCreate(program: Command, define: Define, env: Readonly<Record<string, string | undefined>>): void {
-	const command = program
-		.command("create")
-		.description("create the sandbox NAME, or reuse, start or rebuild the one that is there")
-		.argument("<name>", "name of the sandbox");
-	define<ShapeFlags>(addShapeOptions(command, env), async ({ session, names: [name = ""], flags }) => {
-		const { signal, onProgress } = session;
-		const box = await session.sandboxes.create(name, { ...toCreateOptions(flags), signal, onProgress });
-		await session.answer(toText(box, session.sandboxes.prefix), toRecord(box));
-		return STATUS.ok;
+export function createCommand(env: Readonly<Record<string, string | undefined>>): CommandSpec {
+	return command<ShapeFlags>({
+		name: "create",
+		description: "create the sandbox NAME, or reuse, start or rebuild the one that is there",
+		argument: { form: "<name>", description: "name of the sandbox" },
+		options: shapeOptions(env),
+		handler: async ({ session, names: [name = ""], flags }) => {
+			const { signal, onProgress } = session;
+			const box = await session.sandboxes.create(name, { ...toCreateOptions(flags), signal, onProgress });
+			await session.answer(toText(box, session.sandboxes.prefix), toRecord(box));
+			return STATUS.ok;
+		},
 	});
 }
 

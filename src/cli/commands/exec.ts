@@ -1,9 +1,8 @@
 /** `sbx exec NAME -- COMMAND`: runs a command in a sandbox that is there, and ends as the command did. */
-import type { Command } from "commander";
 import { type ExecOptions, type ExecResult, formatDuration, type Sandbox } from "../../index.js";
 import { durationOf, envFrom, refuse } from "../arguments.js";
-import type { Call, Define } from "../program.js";
 import type { Session } from "../session.js";
+import { type Call, type CommandSpec, command } from "../spec.js";
 import { STATUS } from "../statuses.js";
 import { holdTerminal } from "../terminal.js";
 
@@ -17,24 +16,34 @@ interface ExecFlags {
 	readonly timeout?: number;
 }
 
-export function addExec(program: Command, define: Define, env: Readonly<Record<string, string | undefined>>): void {
-	const command = program
-		.command("exec")
-		.description("run a command in the sandbox NAME, which must be there; ends with the command's status")
-		.usage("[options] NAME [--] COMMAND [ARG...]\n       sbx exec [options] NAME -c 'SHELL COMMAND'")
-		.argument("<name>", "name of the sandbox")
-		.option("-c, --shell <string>", "a shell command, instead of a program and its arguments")
-		.option("-e, --env <name=value>", "variable of the command; NAME alone takes yours; repeatable", envFrom(env))
-		.option("-w, --cwd <dir>", "working directory, from /workspace (default: /workspace)")
-		.option("-u, --user <user>", "root, uid:gid or a user of the image (default: the sandbox's)")
-		.option(
-			"--timeout <duration>",
-			"end it after this time, with status 124 (default: no limit)",
-			durationOf("--timeout"),
-		)
-		.option("-i, --interactive", "pass stdin on though it is a terminal (other input is always passed on)")
-		.option("-t, --tty", "run it on a terminal; stderr is then part of stdout");
-	define<ExecFlags>(command, runCommand);
+export function execCommand(env: Readonly<Record<string, string | undefined>>): CommandSpec {
+	return command<ExecFlags>({
+		name: "exec",
+		description: "run a command in the sandbox NAME, which must be there; ends with the command's status",
+		usage: "[options] NAME [--] COMMAND [ARG...]\n       sbx exec [options] NAME -c 'SHELL COMMAND'",
+		argument: { form: "<name>", description: "name of the sandbox" },
+		options: [
+			{ flags: "-c, --shell <string>", description: "a shell command, instead of a program and its arguments" },
+			{
+				flags: "-e, --env <name=value>",
+				description: "variable of the command; NAME alone takes yours; repeatable",
+				parse: envFrom(env),
+			},
+			{ flags: "-w, --cwd <dir>", description: "working directory, from /workspace (default: /workspace)" },
+			{ flags: "-u, --user <user>", description: "root, uid:gid or a user of the image (default: the sandbox's)" },
+			{
+				flags: "--timeout <duration>",
+				description: "end it after this time, with status 124 (default: no limit)",
+				parse: durationOf("--timeout"),
+			},
+			{
+				flags: "-i, --interactive",
+				description: "pass stdin on though it is a terminal (other input is always passed on)",
+			},
+			{ flags: "-t, --tty", description: "run it on a terminal; stderr is then part of stdout" },
+		],
+		handler: runCommand,
+	});
 }
 
 async function runCommand({ session, names: [name = ""], flags, inner }: Call<ExecFlags>): Promise<number> {

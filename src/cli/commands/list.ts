@@ -1,28 +1,25 @@
 /** `sbx list`: all sandboxes of the root and prefix. */
-import type { Command } from "commander";
 import { formatDuration, formatSize, type SandboxInfo } from "../../index.js";
-import type { Define } from "../program.js";
+import { type CommandSpec, command } from "../spec.js";
 import { STATUS } from "../statuses.js";
 import { toTable } from "../text.js";
 
 const HEADS = ["name", "state", "image", "memory", "cpus", "age", "idle", "lifetime"];
 
-export function addList(program: Command, define: Define): void {
-	const command = program.command("list").alias("ls").description("list the sandboxes of this root and prefix");
-	define(command, async ({ session }) => {
+export const listCommand: CommandSpec = command({
+	name: "list",
+	alias: "ls",
+	description: "list the sandboxes of this root and prefix",
+	options: [],
+	handler: async ({ session }) => {
 		const infos = await session.sandboxes.list({ signal: session.signal });
 		const nowMs = Date.now();
-		await session.answer(
-			toTable(
-				HEADS,
-				infos.map((info) => toRow(info, nowMs)),
-			),
-			infos,
-		);
+		const rows = infos.map((info) => toRow(info, nowMs));
+		await session.answer(toTable(HEADS, rows), infos);
 		for (const { name, problem } of infos) if (problem !== undefined) session.note(`${name}: ${problem}`);
 		return STATUS.ok;
-	});
-}
+	},
+});
 
 export function toRow(info: SandboxInfo, nowMs: number): readonly string[] {
 	return [

@@ -1,10 +1,9 @@
 /** `sbx remove NAME…`: deletes containers and workspaces. */
-import type { Command } from "commander";
 import { isSandboxError } from "../../index.js";
 import { refuse } from "../arguments.js";
 import { forEach, type Told } from "../each.js";
-import type { Call, Define } from "../program.js";
 import type { Session } from "../session.js";
+import { type Call, type CommandSpec, command } from "../spec.js";
 import { STATUS } from "../statuses.js";
 
 interface RemoveFlags {
@@ -12,16 +11,17 @@ interface RemoveFlags {
 	readonly force?: boolean;
 }
 
-export function addRemove(program: Command, define: Define): void {
-	const command = program
-		.command("remove")
-		.alias("rm")
-		.description("delete sandboxes with their containers and workspaces")
-		.argument("[name...]", "names of sandboxes")
-		.option("-a, --all", "all sandboxes of this root and prefix")
-		.option("-f, --force", "a name that does not exist is no failure");
-	define<RemoveFlags>(command, removeNamed);
-}
+export const removeCommand: CommandSpec = command<RemoveFlags>({
+	name: "remove",
+	alias: "rm",
+	description: "delete sandboxes with their containers and workspaces",
+	argument: { form: "[name...]", description: "names of sandboxes" },
+	options: [
+		{ flags: "-a, --all", description: "all sandboxes of this root and prefix" },
+		{ flags: "-f, --force", description: "a name that does not exist is no failure" },
+	],
+	handler: removeNamed,
+});
 
 async function removeNamed({ session, names, flags }: Call<RemoveFlags>): Promise<number> {
 	if (flags.all) {

@@ -1,5 +1,4 @@
 /** The options that say what is asked of a sandbox, as `create` and `plan` take them; defaults are the library's own. */
-import type { Command } from "commander";
 import {
 	type Bytes,
 	type CreateOptions,
@@ -24,6 +23,7 @@ import {
 	sizeOf,
 	wholeOf,
 } from "../arguments.js";
+import type { OptionSpec } from "../spec.js";
 
 /** The options as commander gives them. */
 export interface ShapeFlags {
@@ -47,38 +47,74 @@ export interface ShapeFlags {
 	readonly replace?: boolean;
 }
 
-export function addShapeOptions(command: Command, env: Readonly<Record<string, string | undefined>>): Command {
-	return command
-		.option("--runtime <name>", `a runtime that ships with this program (default: ${DEFAULT_RUNTIME})`)
-		.option("--image <reference>", "any other image; not together with --runtime")
-		.option("-m, --memory <size>", `memory ceiling ${defaultOf("memory", formatSize)}`, sizeOf("--memory"))
-		.option("--cpus <number>", `processor share ${defaultOf("cpus", String)}`, numberOf("--cpus"))
-		.option("--pids <number>", `most processes at once ${defaultOf("pids", String)}`, wholeOf("--pids"))
-		.option("--shm-size <size>", `size of /dev/shm ${defaultOf("shmSize", formatSize)}`, sizeOf("--shm-size"))
-		.option(
-			"--idle-timeout <duration>",
-			`how long it may stand unused; 0: no limit ${defaultOf("idleTimeoutMs", formatDuration)}`,
-			durationOf("--idle-timeout"),
-		)
-		.option(
-			"--max-lifetime <duration>",
-			`how old its container may grow; 0: no limit ${defaultOf("maxLifetimeMs", formatDuration)}`,
-			durationOf("--max-lifetime"),
-		)
-		.option(
-			"--stop-grace <duration>",
-			`how long commands get to end at a stop ${defaultOf("stopGraceMs", formatDuration)}`,
-			durationOf("--stop-grace"),
-		)
-		.option("--network <mode>", "bridge or none (default: bridge)", oneOf("--network", ["bridge", "none"]))
-		.option("-p, --publish <port>", "HOST:PORT[/udp] on 127.0.0.1, or PORT for any free port; repeatable", publishOf)
-		.option("--mount <src:dst>", "path of the host seen inside, read-only unless :rw is added; repeatable", mountOf)
-		.option("-u, --user <user>", "caller, root or uid:gid (default: caller)")
-		.option("--read-only-root", "only workspace, home and temporary directories can be written")
-		.option("--oci-runtime <name>", "an OCI runtime of the engine, such as runsc (default: the engine's)")
-		.option("-e, --env <name=value>", "variable of every command; NAME alone takes yours; repeatable", envFrom(env))
-		.option("-l, --label <name=value>", "label, shown by list --json; repeatable", labelOf)
-		.option("--replace", "remove container and workspace first, then build clean");
+export function shapeOptions(env: Readonly<Record<string, string | undefined>>): readonly OptionSpec[] {
+	return [
+		{ flags: "--runtime <name>", description: `a runtime that ships with this program (default: ${DEFAULT_RUNTIME})` },
+		{ flags: "--image <reference>", description: "any other image; not together with --runtime" },
+		{
+			flags: "-m, --memory <size>",
+			description: `memory ceiling ${defaultOf("memory", formatSize)}`,
+			parse: sizeOf("--memory"),
+		},
+		{
+			flags: "--cpus <number>",
+			description: `processor share ${defaultOf("cpus", String)}`,
+			parse: numberOf("--cpus"),
+		},
+		{
+			flags: "--pids <number>",
+			description: `most processes at once ${defaultOf("pids", String)}`,
+			parse: wholeOf("--pids"),
+		},
+		{
+			flags: "--shm-size <size>",
+			description: `size of /dev/shm ${defaultOf("shmSize", formatSize)}`,
+			parse: sizeOf("--shm-size"),
+		},
+		{
+			flags: "--idle-timeout <duration>",
+			description: `how long it may stand unused; 0: no limit ${defaultOf("idleTimeoutMs", formatDuration)}`,
+			parse: durationOf("--idle-timeout"),
+		},
+		{
+			flags: "--max-lifetime <duration>",
+			description: `how old its container may grow; 0: no limit ${defaultOf("maxLifetimeMs", formatDuration)}`,
+			parse: durationOf("--max-lifetime"),
+		},
+		{
+			flags: "--stop-grace <duration>",
+			description: `how long commands get to end at a stop ${defaultOf("stopGraceMs", formatDuration)}`,
+			parse: durationOf("--stop-grace"),
+		},
+		{
+			flags: "--network <mode>",
+			description: "bridge or none (default: bridge)",
+			parse: oneOf("--network", ["bridge", "none"]),
+		},
+		{
+			flags: "-p, --publish <port>",
+			description: "HOST:PORT[/udp] on 127.0.0.1, or PORT for any free port; repeatable",
+			parse: publishOf,
+		},
+		{
+			flags: "--mount <src:dst>",
+			description: "path of the host seen inside, read-only unless :rw is added; repeatable",
+			parse: mountOf,
+		},
+		{ flags: "-u, --user <user>", description: "caller, root or uid:gid (default: caller)" },
+		{ flags: "--read-only-root", description: "only workspace, home and temporary directories can be written" },
+		{
+			flags: "--oci-runtime <name>",
+			description: "an OCI runtime of the engine, such as runsc (default: the engine's)",
+		},
+		{
+			flags: "-e, --env <name=value>",
+			description: "variable of every command; NAME alone takes yours; repeatable",
+			parse: envFrom(env),
+		},
+		{ flags: "-l, --label <name=value>", description: "label, shown by list --json; repeatable", parse: labelOf },
+		{ flags: "--replace", description: "remove container and workspace first, then build clean" },
+	];
 }
 
 /** The options for the library. What was not given stays left out, so that the library's defaults hold. */

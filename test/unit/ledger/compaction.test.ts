@@ -85,6 +85,27 @@ test("a writer overtaken by a compaction and a change between its look and its w
 	expect(await counts(openCounts(directory))).toEqual({ a: 5 });
 });
 
+test("a reader in the process that compacts hides nothing from the compaction", async () => {
+	const directory = tempDirectory();
+	const [compactor, other] = [openCounts(directory), openCounts(directory)];
+	let count = 0;
+	let running = true;
+	const writing = (async () => {
+		while (running) await other.update("a", () => ({ count: ++count }));
+	})();
+	const reading = (async () => {
+		for (; running; await null) for (let hop = 0; hop < 20; hop++) await compactor.get("a");
+	})();
+	for (let round = 0; round < 15; round++) {
+		await compactor.compact();
+		await new Promise(setImmediate);
+		expect((await openCounts(directory).get("a"))?.row.count ?? 0).toBeGreaterThanOrEqual(Math.max(0, count - 1));
+	}
+	running = false;
+	await Promise.all([writing, reading]);
+	expect(await counts(openCounts(directory))).toEqual({ a: count });
+});
+
 test("many compactions at once leave one ledger and nothing else", async () => {
 	const directory = tempDirectory();
 	const handles = [1, 2, 3, 4].map(() => openCounts(directory));

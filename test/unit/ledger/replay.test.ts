@@ -102,6 +102,18 @@ describe("a replay", () => {
 		expect(state.damage).toBe("lost_line");
 	});
 
+	test("takes the line that follows a changed one for newer than one that follows what stood before", () => {
+		const file = new File();
+		const first = file.change("first", "a", 0, 1);
+		const changed = file.change("changed", "a", first, 2);
+		file.text = file.text.replace('"count":2', '"count":7');
+		file.change("overtaken", "a", first, 3);
+		file.change("newest", "a", changed, 4);
+		const { rows, state } = file.replay();
+		expect(rows).toEqual({ a: 4 });
+		expect(state.damage).toBe("line");
+	});
+
 	test("is the same however the bytes arrive", () => {
 		const file = new File();
 		let revision = 0;
