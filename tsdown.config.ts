@@ -7,8 +7,21 @@ const common = { platform: "node", target: "node20", outDir: "dist", sourcemap: 
 /** Large, and needed by few calls: imported from the packages that are installed beside this one, at the first use. */
 const LAZY = ["dockerode", "tar-fs", "tar-stream", "proper-lockfile"];
 
-/** What every command needs goes into one file; the entry stays apart for the version, and what meets dockerode for its cost. */
-const NEEDED = /[\\/]commander[\\/]|[\\/]src[\\/](?!cli[\\/]main|engine[\\/]dockerode)/;
+/**
+ * What a plain command needs goes into one file. Apart stay the entry, for the sake of the version, commander, which only help
+ * and refusals need, and what meets dockerode.
+ */
+const NEEDED = /[\\/]src[\\/](?!cli[\\/](?:main|commander-reader)\.|engine[\\/]dockerode\.)/;
+
+/** Modules of Node that take some milliseconds to load: a fifth of a short command. */
+const SLOW = /require\(([`"'])node:(crypto|child_process)\1\)/g;
+
+/** Requires the slow modules of Node when something of theirs is first used. In CommonJS every use names the module: `n.randomBytes`. */
+const lazyNodeModules = {
+	name: "lazy-node-modules",
+	renderChunk: (code: string): string =>
+		code.replace(SLOW, "new Proxy({},{get:(_,key)=>require(`node:$2`)[key]})"),
+};
 
 export default defineConfig([
 	{ ...common, format: "esm", fixedExtension: false, entry: { index: "src/index.ts" }, dts: true, clean: true },
@@ -20,6 +33,7 @@ export default defineConfig([
 		entry: { "cli/sbx": "src/cli/main.ts" },
 		outExtensions: () => ({ js: ".js" }),
 		outputOptions: { chunkFileNames: "cli/[name].js", codeSplitting: { groups: [{ name: "start", test: NEEDED }] } },
+		plugins: [lazyNodeModules],
 		dts: false,
 		clean: false,
 		deps: { alwaysBundle: ["commander"], onlyBundle: ["commander"], neverBundle: LAZY },

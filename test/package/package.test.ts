@@ -10,10 +10,6 @@ const stranger = join(home, "stranger");
 const root = join(home, "root");
 const prefix = `pkg${process.pid}`;
 const { NODE_EXTRA_CA_CERTS: _left, ...env } = process.env;
-/** Npm itself is behind the same certificates as everybody. */
-const npmEnv = process.env["NODE_EXTRA_CA_CERTS_FOR_NPM"]
-	? { ...env, NODE_EXTRA_CA_CERTS: process.env["NODE_EXTRA_CA_CERTS_FOR_NPM"] }
-	: process.env;
 let tarball = "";
 
 function run(
@@ -39,7 +35,6 @@ beforeAll(() => {
 	const packed = JSON.parse(
 		execFileSync("npm", ["pack", "--json", "--pack-destination", home], {
 			cwd: project,
-			env: npmEnv,
 			encoding: "utf8",
 			stdio: "pipe",
 		}),
@@ -49,7 +44,6 @@ beforeAll(() => {
 	writeFileSync(join(stranger, "package.json"), JSON.stringify({ name: "stranger", private: true, type: "module" }));
 	execFileSync("npm", ["install", "--ignore-scripts", "--no-audit", "--no-fund", tarball], {
 		cwd: stranger,
-		env: npmEnv,
 		stdio: "pipe",
 	});
 });
@@ -106,9 +100,9 @@ export async function use(): Promise<SandboxInfo[]> {
 			recursive: true,
 		});
 		writeFileSync(join(stranger, "good.ts"), good);
-		bad.forEach(([, line], index) =>
-			writeFileSync(join(stranger, `bad${index}.ts`), `${head}// @ts-expect-error\n${line}\nexport {};\n`),
-		);
+		for (const [index, [, line]] of bad.entries()) {
+			writeFileSync(join(stranger, `bad${index}.ts`), `${head}// @ts-expect-error\n${line}\nexport {};\n`);
+		}
 		const options = {
 			module: "NodeNext",
 			target: "ES2022",
@@ -157,11 +151,11 @@ console.log(JSON.stringify([stdout, (await sandboxes.list()).length, await sandb
 
 	test.each([22, 24])("works on Node %i", (major) => {
 		const words = ["-y", "-p", `node@${major}`, "node"];
-		const version = run("npx", [...words, "--version"], { env: npmEnv });
+		const version = run("npx", [...words, "--version"]);
 		expect(version.stdout).toMatch(new RegExp(`^v${major}\\.`));
-		const job = run("npx", [...words, "job.mjs"], { env: npmEnv });
+		const job = run("npx", [...words, "job.mjs"]);
 		expect(job).toMatchObject({ status: 0, stdout: '["2\\n",1,true]\n' });
-		const cli = run("npx", [...words, "node_modules/.bin/sbx", "--version"], { env: npmEnv });
+		const cli = run("npx", [...words, "node_modules/.bin/sbx", "--version"]);
 		const { version: own } = JSON.parse(readFileSync(join(project, "package.json"), "utf8")) as { version: string };
 		expect(cli.stdout.trim()).toBe(own);
 	});
