@@ -50,20 +50,28 @@ export interface ImageInfo {
 
 export class Images {
 	readonly #engine: Engine;
-	readonly #recipes: ReadonlyMap<string, Recipe>;
+	readonly #readRecipes: () => ReadonlyMap<string, Recipe>;
+	#known: ReadonlyMap<string, Recipe> | undefined;
 	readonly #hashes = new ContentHashes();
 	readonly #platform: PlatformCheck;
 	readonly #facts: ImageFactsReader;
 	readonly #making = new SharedWork<ImageRecord>();
 	readonly #oneAtATime: OneAtATime;
 
-	/** Reads the names of the runtimes, and asks the engine nothing. Throws `invalid_input` for a bad `custom`. */
+	/** Asks the engine nothing. Throws `invalid_input` for a bad `custom`. */
 	constructor({ engine, catalog, custom, cacheDirectory }: ImagesOptions) {
 		this.#engine = engine;
-		this.#recipes = readCatalog(catalog ?? shippedImages(), custom);
+		this.#readRecipes = () => readCatalog(catalog ?? shippedImages(), custom);
+		if (custom) this.#known = this.#readRecipes();
 		this.#platform = new PlatformCheck(engine, cacheDirectory);
 		this.#facts = new ImageFactsReader(engine, cacheDirectory);
 		this.#oneAtATime = new OneAtATime(cacheDirectory);
+	}
+
+	/** Read when first needed: most calls need none. */
+	get #recipes(): ReadonlyMap<string, Recipe> {
+		this.#known ??= this.#readRecipes();
+		return this.#known;
 	}
 
 	/** The runtimes that can be asked for, the shipped ones first. */

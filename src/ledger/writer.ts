@@ -28,7 +28,7 @@ const DEAD_FLOOR = 200;
 export class Writer<Row> {
 	readonly #options: Omit<LedgerFileOptions<Row>, "onFate">;
 	readonly #file: LedgerFile<Row>;
-	readonly #id = randomBytes(4).toString("hex");
+	#ownId: string | undefined;
 	readonly #inFlight = new Map<string, Item<Row>>();
 	#count = 0;
 	#pending: Item<Row>[] = [];
@@ -45,6 +45,12 @@ export class Writer<Row> {
 				if (item) item.fate ??= fate;
 			},
 		});
+	}
+
+	/** Tells this writer's lines from others'. Made for the first line: whoever only reads need not load what makes it. */
+	get #id(): string {
+		this.#ownId ??= randomBytes(4).toString("hex");
+		return this.#ownId;
 	}
 
 	/** The file, read to its end and fit for use. */

@@ -3,13 +3,17 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writ
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { buildProgramOnce } from "../cli/sbx.js";
 
 const project = join(import.meta.dirname, "../..");
 const home = mkdtempSync(join(tmpdir(), "sandboxes-test-package-"));
 const stranger = join(home, "stranger");
 const root = join(home, "root");
 const prefix = `pkg${process.pid}`;
-const { NODE_EXTRA_CA_CERTS: _left, ...env } = process.env;
+/** A stranger's surroundings: without what npm tells the scripts of this project, and without certificates that cost every start. */
+const env = Object.fromEntries(
+	Object.entries(process.env).filter(([name]) => !/^npm_|^NODE_EXTRA_CA_CERTS$/i.test(name)),
+);
 let tarball = "";
 
 function run(
@@ -31,7 +35,7 @@ const sbx = (...args: string[]) =>
 	run(join(stranger, "node_modules/.bin/sbx"), ["--root", root, "--prefix", prefix, ...args]);
 
 beforeAll(() => {
-	execFileSync("npm", ["run", "--silent", "build"], { cwd: project, env, stdio: "pipe" });
+	buildProgramOnce();
 	const packed = JSON.parse(
 		execFileSync("npm", ["pack", "--json", "--pack-destination", home], {
 			cwd: project,
@@ -46,6 +50,14 @@ beforeAll(() => {
 		cwd: stranger,
 		stdio: "pipe",
 	});
+	writeFileSync(
+		join(stranger, "job.mjs"),
+		`import { Sandboxes } from "sandboxes";
+const sandboxes = new Sandboxes({ root: ${JSON.stringify(root)}, prefix: ${JSON.stringify(prefix)} });
+const box = await sandboxes.create("lib", { network: "none" });
+const { stdout } = await box.exec("node -e 'console.log(1+1)'");
+console.log(JSON.stringify([stdout, (await sandboxes.list()).length, await sandboxes.remove("lib")]));`,
+	);
 });
 
 afterAll(() => {
@@ -119,14 +131,6 @@ export async function use(): Promise<SandboxInfo[]> {
 	});
 
 	test("runs the main job as a library", () => {
-		writeFileSync(
-			join(stranger, "job.mjs"),
-			`import { Sandboxes } from "sandboxes";
-const sandboxes = new Sandboxes({ root: ${JSON.stringify(root)}, prefix: ${JSON.stringify(prefix)} });
-const box = await sandboxes.create("lib", { network: "none" });
-const { stdout } = await box.exec("node -e 'console.log(1+1)'");
-console.log(JSON.stringify([stdout, (await sandboxes.list()).length, await sandboxes.remove("lib")]));`,
-		);
 		expect(run(process.execPath, ["job.mjs"])).toMatchObject({ status: 0, stdout: '["2\\n",1,true]\n', stderr: "" });
 	});
 
