@@ -1,7 +1,7 @@
 import { PassThrough } from "node:stream";
 import { describe, expect, test } from "vitest";
 import { toRow } from "../../src/cli/commands/list.js";
-import { Outlet } from "../../src/cli/outlet.js";
+import { BrokenPipe, Outlet } from "../../src/cli/outlet.js";
 import { showProgress } from "../../src/cli/progress.js";
 import { toLine, toTable } from "../../src/cli/text.js";
 
@@ -62,7 +62,7 @@ describe("progress", () => {
 	function view(options: { readonly isTTY: boolean; readonly quiet?: boolean; readonly times?: number[] }) {
 		const stream = Object.assign(new PassThrough(), { isTTY: options.isTTY, columns: 20 });
 		const times = options.times ?? [];
-		const progress = showProgress(new Outlet(stream), options.quiet ?? false, () => times.shift() ?? 0);
+		const progress = showProgress(new Outlet({ open: () => stream }), options.quiet ?? false, () => times.shift() ?? 0);
 		return { progress, text: () => String(stream.read() ?? "") };
 	}
 
@@ -92,24 +92,37 @@ describe("progress", () => {
 describe("an outlet", () => {
 	test("goes quiet when nobody reads any more, and says so once", async () => {
 		const stream = new PassThrough({ highWaterMark: 1 });
-		const outlet = new Outlet(stream);
+		const closed: unknown[] = [];
+		const outlet = new Outlet({ open: () => stream, onClosed: (reason) => closed.push(reason) });
 		const waiting = outlet.write("more than it holds");
 		stream.destroy(Object.assign(new Error("write EPIPE"), { code: "EPIPE" }));
 		await waiting;
 		await outlet.write("dropped");
 		await outlet.flush();
-		expect(outlet.closed.aborted).toBe(true);
+		expect(closed).toEqual([expect.any(BrokenPipe)]);
 	});
 
 	test("holds the writer back until the reader has taken something", async () => {
 		const stream = new PassThrough({ highWaterMark: 1 });
 		let written = false;
-		const waiting = new Outlet(stream).write("more than it holds").then(() => {
+		const waiting = new Outlet({ open: () => stream }).write("more than it holds").then(() => {
 			written = true;
 		});
 		await new Promise((resolve) => setImmediate(resolve));
 		expect(written).toBe(false);
 		stream.resume();
 		await waiting;
+	});
+
+	test("writes a short answer at once, and what could not be written so on the stream, in order", async () => {
+		const stream = new PassThrough();
+		const atOnce: string[] = [];
+		const outlet = new Outlet({
+			open: () => stream,
+			writeAtOnce: (text) => text.length < 5 && atOnce.push(text) > 0,
+		});
+		for (const text of ["a", "b", "longer", "c"]) await outlet.write(text);
+		await outlet.flush();
+		expect({ atOnce, streamed: String(stream.read()) }).toEqual({ atOnce: ["a", "b"], streamed: "longerc" });
 	});
 });

@@ -1,19 +1,12 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { buildProgram } from "../../src/cli/program.js";
+import { allCommands } from "../../src/cli/commands.js";
 import { splitWords } from "../../src/cli/words.js";
 
-const program = buildProgram({
-	env: {},
-	version: "0",
-	columns: 80,
-	write: () => {},
-	writeError: () => {},
-	choose: () => {},
-});
+const specs = allCommands({});
 
 function split(line: string): { own: string; inner: readonly string[] | undefined; name: string | undefined } {
-	const { own, inner, name } = splitWords(line.split(" "), program);
+	const { own, inner, name } = splitWords(line.split(" "), specs);
 	return { own: own.join(" "), inner, name };
 }
 
@@ -51,7 +44,7 @@ test("the words of other commands are all ours", () => {
 test("whatever stands behind -- arrives untouched", () => {
 	fc.assert(
 		fc.property(fc.array(fc.string(), { minLength: 1 }), (words) => {
-			expect(splitWords(["exec", "-e", "A=1", "w", "--", ...words], program).inner).toEqual(words);
+			expect(splitWords(["exec", "-e", "A=1", "w", "--", ...words], specs).inner).toEqual(words);
 		}),
 	);
 });

@@ -388,6 +388,48 @@ describe("many at once", () => {
 		await sandboxes.remove("churn");
 	});
 
+	test("10 processes that create and remove different names leave rows for exactly what exists, and no stray file (T34)", async () => {
+		const own = makeFleet();
+		try {
+			const [workers, creates, removes] = [10, 5, 2];
+			const words = (worker: number): string[] => [
+				own.root,
+				own.prefix,
+				String(worker),
+				String(creates),
+				String(removes),
+			];
+			let reading = true;
+			const reader = (async () => {
+				while (reading) {
+					const infos = await own.sandboxes.list();
+					expect(new Set(infos.map(({ name }) => name)).size).toBe(infos.length);
+					await new Promise((resolve) => setTimeout(resolve, 100));
+				}
+			})();
+			const ended = await Promise.all(
+				Array.from({ length: workers }, (_, worker) =>
+					runProcess<{ failures: string[] }>("many-in-process.ts", words(worker)),
+				),
+			);
+			reading = false;
+			await reader;
+			expect(ended.flatMap(({ failures }) => failures)).toEqual([]);
+			const expected = Array.from({ length: workers }, (_, worker) =>
+				Array.from({ length: creates - removes }, (_unused, index) => `n${worker}-${index + removes}`),
+			).flat();
+			const listed = await own.again().list();
+			expect(listed.map(({ name }) => name)).toEqual(expected.sort());
+			expect(listed.every(({ state }) => state === "running")).toBe(true);
+			const files = readdirSync(own.root);
+			expect(files.filter((name) => /tmp|new|lock$|damaged/.test(name))).toEqual([]);
+			expect(readdirSync(join(own.root, "workspaces")).length).toBe(expected.length);
+			expect(await own.sandboxes.removeAll()).toBe(expected.length);
+		} finally {
+			await own.dispose();
+		}
+	});
+
 	test("list never fails while others create and remove (T33)", async () => {
 		let busy = true;
 		const other = fleet.again();
