@@ -8,19 +8,38 @@ const common = { platform: "node", target: "node20", outDir: "dist", sourcemap: 
 const LAZY = ["dockerode", "tar-fs", "tar-stream", "proper-lockfile"];
 
 /**
- * What a plain command needs goes into one file. Apart stay the entry, for the sake of the version, commander, which only help
- * and refusals need, and what meets dockerode.
+ * The program's files: the entry, for the sake of the version; what every command needs; what `exec` needs beside it; and what
+ * neither `list` nor `exec` needs as long as all goes well. commander (help and refusals) and what meets dockerode stay apart too.
+ * A module that is missing in these lists is in the first file: that costs a little time and nothing else.
  */
-const NEEDED = /[\\/]src[\\/](?!cli[\\/](?:main|commander-reader)\.|engine[\\/]dockerode\.)/;
+const room = (path: string): RegExp => new RegExp(`/src/(?:${path})`.replaceAll("/", "[\\\\/]"));
+const FILES = [
+	{
+		name: "seldom",
+		test: room(
+			[
+				"archive/",
+				"cli/(?:each|failure|terminal|commands/shape-options)\\.",
+				"engine/(?:engine-info|progress-stream)\\.",
+				"images/(?:build-runtime|catalog|pull-image|reference)\\.",
+				"ledger/(?:sealing|successor)\\.",
+				"locks/lock-link\\.",
+				"sandboxes/(?:apply|build|container-spec|decide|helper|host-paths|libc|make|network|operation|reasons|rebuild|remove|settle|start)\\.",
+				"workspace/(?:accounts|adopt-tree|areas|fd-walk|native-modules|remove-tree|time-slice)\\.",
+			].join("|"),
+		),
+	},
+	{ name: "exec", test: room("exec/(?!commands|engine-(?:ender|starter)|result)|engine/(?:demux|exec-stream)\\.") },
+	{ name: "start", test: room("(?!cli/(?:main|commander-reader)\\.|engine/dockerode\\.)") },
+];
 
-/** Modules of Node that take some milliseconds to load: a fifth of a short command. */
-const SLOW = /require\(([`"'])node:(crypto|child_process)\1\)/g;
+/** Files of the program and modules of Node that cost some milliseconds and that many runs do not need. */
+const SLOW = /require\(([`"'])(node:crypto|node:child_process|\.\/seldom\.js|\.\/exec\.js)\1\)/g;
 
-/** Requires the slow modules of Node when something of theirs is first used. In CommonJS every use names the module: `n.randomBytes`. */
-const lazyNodeModules = {
-	name: "lazy-node-modules",
-	renderChunk: (code: string): string =>
-		code.replace(SLOW, "new Proxy({},{get:(_,key)=>require(`node:$2`)[key]})"),
+/** Requires these when something of theirs is first used. In CommonJS every use names the module, as in `n.randomBytes`. */
+const lazyModules = {
+	name: "lazy-modules",
+	renderChunk: (code: string): string => code.replace(SLOW, "new Proxy({},{get:(_,key)=>require(`$2`)[key]})"),
 };
 
 export default defineConfig([
@@ -32,8 +51,11 @@ export default defineConfig([
 		minify: true,
 		entry: { "cli/sbx": "src/cli/main.ts" },
 		outExtensions: () => ({ js: ".js" }),
-		outputOptions: { chunkFileNames: "cli/[name].js", codeSplitting: { groups: [{ name: "start", test: NEEDED }] } },
-		plugins: [lazyNodeModules],
+		outputOptions: {
+			chunkFileNames: "cli/[name].js",
+			codeSplitting: { groups: FILES, includeDependenciesRecursively: false },
+		},
+		plugins: [lazyModules],
 		dts: false,
 		clean: false,
 		deps: { alwaysBundle: ["commander"], onlyBundle: ["commander"], neverBundle: LAZY },

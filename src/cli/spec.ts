@@ -32,6 +32,7 @@ export interface CommandSpec {
 	/** `<name>` is one word, `<name...>` one or more, `[name...]` any number. */
 	readonly argument?: { readonly form: string; readonly description: string };
 	readonly usage?: string;
+	/** Made when they are asked for, where they are many. */
 	readonly options: readonly OptionSpec[];
 	readonly handler: Handler<never>;
 }

@@ -1,5 +1,15 @@
 /** The open ledger file: reads on from where it was, appends, and knows whether the path still names it. */
-import { closeSync, constants, fdatasync, fstatSync, lstatSync, openSync, readSync, writeSync } from "node:fs";
+import {
+	closeSync,
+	constants,
+	fdatasync,
+	fstatSync,
+	lstatSync,
+	openSync,
+	readSync,
+	statSync,
+	writeSync,
+} from "node:fs";
 import { messageOf, SandboxError, systemCode } from "../primitives/errors.js";
 import { Replay, type ReplayOptions } from "./replay.js";
 
@@ -153,6 +163,12 @@ export function identify(path: string): (FileId & { readonly size: bigint }) | u
 	} catch (error) {
 		throw unreadable(path, "read", error);
 	}
+}
+
+/** Which directory a path names; one that was removed and made again at the same path is another. */
+export function identifyDirectory(path: string): string | undefined {
+	const stat = statSync(path, { bigint: true, throwIfNoEntry: false });
+	return stat && `${stat.dev}:${stat.ino}:${stat.birthtimeNs}`;
 }
 
 export function sameFile(a: FileId, b: FileId): boolean {

@@ -11,7 +11,7 @@ import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { sleep } from "../primitives/abort.js";
 import { SandboxError } from "../primitives/errors.js";
-import { Journal, unreadable } from "./journal.js";
+import { identifyDirectory, Journal, unreadable } from "./journal.js";
 import { type Content, type Known, merge, type Rebuilt, toKnown, toRecovery, withoutRevisions } from "./known.js";
 import type { DamageReason, Replay, ReplayOptions } from "./replay.js";
 import { catchUp, seal } from "./sealing.js";
@@ -59,6 +59,8 @@ export class LedgerFile<Row> {
 	/** What this process knew of a ledger that has lost it. */
 	#memory: Known<Row> | undefined;
 	#unmerged: Known<Row> | undefined;
+	/** The directory in which the file was opened. What was known of one that was removed says nothing of the next. */
+	#home: string | undefined;
 
 	constructor(options: LedgerFileOptions<Row>) {
 		this.#options = options;
@@ -128,26 +130,26 @@ export class LedgerFile<Row> {
 	#open(before: Journal<Row> | undefined): "current" | "sealed" | "missing" | "damaged" {
 		const next = Journal.open(this.#path, this.#options);
 		if (!next) return "missing";
-		if (before) this.#turn(before.replay, next.replay);
+		const home = identifyDirectory(this.#directory);
+		if (before) this.#turn(before.replay, next.replay, home === this.#home);
 		before?.close();
 		this.#journal = next;
+		this.#home = home;
 		return standingOf(next.replay);
 	}
 
 	/** What is kept of the old file's rows when the path names another file. */
-	#turn(before: Replay<Row>, next: Replay<Row>): void {
-		const sealed = before.seals.length > 0;
-		if (sealed && !next.damage && !next.header?.recovered) {
-			this.#memory = undefined;
-			return;
-		}
-		const known = merge(this.#memory, toKnown(before));
+	#turn(before: Replay<Row>, next: Replay<Row>, sameHome: boolean): void {
+		const continued = before.seals.length > 0 && !next.damage && !next.header?.recovered;
+		const known = continued || !sameHome ? undefined : merge(this.#memory, toKnown(before));
 		this.#memory = undefined;
-		const same = sealed || next.header?.id === known.id;
+		if (!known) return;
+		const comparable = before.seals.length > 0 || next.header?.id === known.id;
 		if (next.damage) this.#memory = known;
-		else if (same && next.header?.recovered) {
-			this.#unmerged = merge(this.#unmerged, next.header.lsn > known.top ? known : withoutRevisions(known));
-		} else if (same && next.top() < known.top) {
+		else if (!comparable || next.header?.recovered) {
+			const newer = comparable && (next.header?.lsn ?? 0) > known.top;
+			this.#unmerged = merge(this.#unmerged, newer ? known : withoutRevisions(known));
+		} else if (next.top() < known.top) {
 			next.damage = "older";
 			this.#memory = known;
 		}
@@ -179,7 +181,10 @@ export class LedgerFile<Row> {
 	/** Makes the ledger where there is none: the first of a new root, or one in place of one that is lost. */
 	async #create(): Promise<void> {
 		const before = this.#journal;
-		const known = before ? merge(this.#memory, toKnown(before.replay)) : this.#memory;
+		const known =
+			before && identifyDirectory(this.#directory) === this.#home
+				? merge(this.#memory, toKnown(before.replay))
+				: undefined;
 		const rebuilt = await this.#options.rebuild?.();
 		const fresh = !known && !rebuilt?.rows.size && !rebuilt?.epochFloor;
 		mkdirSync(this.#directory, { recursive: true, mode: 0o700 });

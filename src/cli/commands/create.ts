@@ -10,7 +10,9 @@ export function createCommand(env: Readonly<Record<string, string | undefined>>)
 		name: "create",
 		description: "create the sandbox NAME, or reuse, start or rebuild the one that is there",
 		argument: { form: "<name>", description: "name of the sandbox" },
-		options: shapeOptions(env),
+		get options() {
+			return shapeOptions(env);
+		},
 		handler: async ({ session, names: [name = ""], flags }) => {
 			const { signal, onProgress } = session;
 			const box = await session.sandboxes.create(name, { ...toCreateOptions(flags), signal, onProgress });

@@ -2,7 +2,7 @@
 import { type ExecOptions, type ExecResult, formatDuration, type Sandbox } from "../../index.js";
 import { durationOf, envFrom, refuse } from "../arguments.js";
 import type { Session } from "../session.js";
-import { type Call, type CommandSpec, command } from "../spec.js";
+import { type Call, type CommandSpec, command, type OptionSpec } from "../spec.js";
 import { STATUS } from "../statuses.js";
 import { holdTerminal } from "../terminal.js";
 
@@ -22,28 +22,34 @@ export function execCommand(env: Readonly<Record<string, string | undefined>>): 
 		description: "run a command in the sandbox NAME, which must be there; ends with the command's status",
 		usage: "[options] NAME [--] COMMAND [ARG...]\n       sbx exec [options] NAME -c 'SHELL COMMAND'",
 		argument: { form: "<name>", description: "name of the sandbox" },
-		options: [
-			{ flags: "-c, --shell <string>", description: "a shell command, instead of a program and its arguments" },
-			{
-				flags: "-e, --env <name=value>",
-				description: "variable of the command; NAME alone takes yours; repeatable",
-				parse: envFrom(env),
-			},
-			{ flags: "-w, --cwd <dir>", description: "working directory, from /workspace (default: /workspace)" },
-			{ flags: "-u, --user <user>", description: "root, uid:gid or a user of the image (default: the sandbox's)" },
-			{
-				flags: "--timeout <duration>",
-				description: "end it after this time, with status 124 (default: no limit)",
-				parse: durationOf("--timeout"),
-			},
-			{
-				flags: "-i, --interactive",
-				description: "pass stdin on though it is a terminal (other input is always passed on)",
-			},
-			{ flags: "-t, --tty", description: "run it on a terminal; stderr is then part of stdout" },
-		],
+		get options() {
+			return execOptions(env);
+		},
 		handler: runCommand,
 	});
+}
+
+function execOptions(env: Readonly<Record<string, string | undefined>>): readonly OptionSpec[] {
+	return [
+		{ flags: "-c, --shell <string>", description: "a shell command, instead of a program and its arguments" },
+		{
+			flags: "-e, --env <name=value>",
+			description: "variable of the command; NAME alone takes yours; repeatable",
+			parse: envFrom(env),
+		},
+		{ flags: "-w, --cwd <dir>", description: "working directory, from /workspace (default: /workspace)" },
+		{ flags: "-u, --user <user>", description: "root, uid:gid or a user of the image (default: the sandbox's)" },
+		{
+			flags: "--timeout <duration>",
+			description: "end it after this time, with status 124 (default: no limit)",
+			parse: durationOf("--timeout"),
+		},
+		{
+			flags: "-i, --interactive",
+			description: "pass stdin on though it is a terminal (other input is always passed on)",
+		},
+		{ flags: "-t, --tty", description: "run it on a terminal; stderr is then part of stdout" },
+	];
 }
 
 async function runCommand({ session, names: [name = ""], flags, inner }: Call<ExecFlags>): Promise<number> {

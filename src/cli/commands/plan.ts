@@ -9,7 +9,9 @@ export function planCommand(env: Readonly<Record<string, string | undefined>>): 
 		name: "plan",
 		description: "say what create would do with the same options, and why; do nothing",
 		argument: { form: "<name>", description: "name of the sandbox" },
-		options: shapeOptions(env),
+		get options() {
+			return shapeOptions(env);
+		},
 		handler: async ({ session, names: [name = ""], flags }) => {
 			const plan = await session.sandboxes.plan(name, { ...toCreateOptions(flags), signal: session.signal });
 			const because = plan.because.map((reason) => `  ${toLine(reason)}\n`).join("");

@@ -152,6 +152,33 @@ test("a ledger that was deleted is made anew from what is remembered", async () 
 	expect(readdirSync(directory)).toEqual(["ledger.jsonl"]);
 });
 
+test("a ledger that was deleted and made anew by another gets back what a living handle knew", async () => {
+	const directory = tempDirectory();
+	const ledger = openCounts(directory);
+	await ledger.commit("a", 0, { count: 1 });
+	const revision = await ledger.commit("b", 0, { count: 1 });
+	const epoch = await ledger.nextEpoch(50);
+	rmSync(ledger.path);
+	const other = openCounts(directory);
+	await other.commit("b", 0, { count: 2 });
+	expect(counts(await ledger.all())).toEqual({ a: 1, b: 2 });
+	expect(counts(await other.all())).toEqual({ a: 1, b: 2 });
+	expect(await ledger.commit("b", revision ?? 0, { count: 3 })).toBeUndefined();
+	expect(await other.nextEpoch()).toBeGreaterThan(epoch);
+});
+
+test("a directory that was removed and made again has a ledger of its own", async () => {
+	for (const first of ["a new handle", "the old one"]) {
+		const directory = join(tempDirectory(), "root");
+		const ledger = openCounts(directory);
+		await ledger.commit("a", 0, { count: 1 });
+		rmSync(directory, { recursive: true });
+		if (first === "a new handle") await openCounts(directory).commit("b", 0, { count: 2 });
+		expect(counts(await ledger.all())).toEqual(first === "a new handle" ? { b: 2 } : {});
+		expect(await ledger.commit("a", 0, { count: 5 })).toBeDefined();
+	}
+});
+
 test("a ledger cut short under a living handle gets back what the handle knew", async () => {
 	const directory = tempDirectory();
 	const ledger = openCounts(directory);
