@@ -5,7 +5,7 @@ import { defineConfig } from "tsdown";
 const common = { platform: "node", target: "node20", outDir: "dist", sourcemap: false } as const;
 
 /** Large, and needed by few calls: imported from the packages that are installed beside this one, at the first use. */
-const LAZY = ["dockerode", "tar-fs", "tar-stream", "proper-lockfile"];
+const LAZY = ["commander", "dockerode", "tar-fs", "tar-stream", "proper-lockfile"];
 
 /**
  * The program's files: the entry, for the sake of the version; what every command needs; what `exec` needs beside it; and what
@@ -58,7 +58,7 @@ export default defineConfig([
 		plugins: [lazyModules],
 		dts: false,
 		clean: false,
-		deps: { alwaysBundle: ["commander"], onlyBundle: ["commander"], neverBundle: LAZY },
+		deps: { neverBundle: LAZY },
 		hooks: {
 			"build:done": () => writeFile("dist/cli/package.json", '{ "type": "commonjs" }\n'),
 		},
