@@ -7,6 +7,8 @@ export interface Known<Row> {
 	readonly epoch: number;
 	/** A position above every revision that was ever seen. */
 	readonly top: number;
+	/** Whether its revisions may be compared with those of the ledger that stands now. */
+	readonly comparable: boolean;
 }
 
 /** What the `rebuild` of a ledger remembers of it. */
@@ -23,7 +25,13 @@ const toPosition = (nowMs: number): number => Math.max(0, nowMs - 1_700_000_000_
 const EPOCH_GAP = 1000;
 
 export function toKnown<Row>(replay: Replay<Row>): Known<Row> {
-	return { id: replay.header?.id, entries: new Map(replay.entries), epoch: replay.epoch, top: replay.top() };
+	return {
+		id: replay.header?.id,
+		entries: new Map(replay.entries),
+		epoch: replay.epoch,
+		top: replay.top(),
+		comparable: true,
+	};
 }
 
 /** The newest state of each row that either knows. */
@@ -38,13 +46,15 @@ export function merge<Row>(first: Known<Row> | undefined, second: Known<Row>): K
 		entries,
 		epoch: Math.max(first.epoch, second.epoch),
 		top: Math.max(first.top, second.top),
+		comparable: first.comparable && second.comparable,
 	};
 }
 
-/** The same rows where their revisions cannot be compared with another ledger's: they are older than any that it has. */
-export function withoutRevisions<Row>(known: Known<Row>): Known<Row> {
-	const entries = new Map([...known.entries].map(([key, { row }]) => [key, { revision: 0, row }]));
-	return { ...known, entries, top: Number.MAX_SAFE_INTEGER };
+/** The rows that are there. */
+export function toLive<Row>(entries: ReadonlyMap<string, Entry<Row>>): Map<string, Entry<Row>> {
+	const rows = new Map<string, Entry<Row>>();
+	for (const [key, entry] of entries) if (entry.row !== undefined) rows.set(key, entry);
+	return rows;
 }
 
 /** The content of a new ledger file. */
@@ -53,12 +63,7 @@ export interface Content<Row> {
 	readonly lsn: number;
 	readonly epoch: number;
 	readonly recovered: boolean;
-	readonly rows: ReadonlyMap<string, { readonly revision: number; readonly row: Row }>;
-}
-
-export interface Recovery<Row> extends Content<Row> {
-	readonly kept: number;
-	readonly rebuilt: number;
+	readonly rows: ReadonlyMap<string, Entry<Row>>;
 }
 
 /**
@@ -69,15 +74,13 @@ export function toRecovery<Row>(
 	known: Known<Row>,
 	rebuilt: Rebuilt<Row> | undefined,
 	options: { readonly newId: string; readonly placed: boolean; readonly nowMs: number },
-): Recovery<Row> {
-	const rows = new Map<string, { revision: number; row: Row }>();
-	for (const [key, { revision, row }] of known.entries) if (row !== undefined) rows.set(key, { revision, row });
-	const kept = rows.size;
+): Content<Row> {
+	const rows = toLive(known.entries);
 	let lsn = Math.max(known.top, options.placed ? 0 : toPosition(options.nowMs)) + POSITION_GAP;
 	for (const [key, row] of rebuilt?.rows ?? []) {
 		if (known.entries.has(key)) continue;
 		lsn += 1;
-		rows.set(key, { revision: lsn, row });
+		rows.set(key, { revision: lsn, row, origin: 0 });
 	}
 	return {
 		id: known.id ?? options.newId,
@@ -85,7 +88,5 @@ export function toRecovery<Row>(
 		epoch: Math.max(known.epoch, rebuilt?.epochFloor ?? 0) + EPOCH_GAP,
 		recovered: true,
 		rows,
-		kept,
-		rebuilt: rows.size - kept,
 	};
 }

@@ -12,7 +12,7 @@ import { dirname } from "node:path";
 import { sleep } from "../primitives/abort.js";
 import { SandboxError } from "../primitives/errors.js";
 import { identifyDirectory, Journal, unreadable } from "./journal.js";
-import { type Content, type Known, merge, type Rebuilt, toKnown, toRecovery, withoutRevisions } from "./known.js";
+import { type Content, type Known, merge, type Rebuilt, toKnown, toLive, toRecovery } from "./known.js";
 import type { DamageReason, Replay, ReplayOptions } from "./replay.js";
 import { catchUp, seal } from "./sealing.js";
 import { keepAside, moveInto, othersAtWork, removeStrays, removeSuccessor, Successor } from "./successor.js";
@@ -148,8 +148,8 @@ export class LedgerFile<Row> {
 		if (next.damage) this.#memory = known;
 		else if (!comparable || next.header?.recovered) {
 			const newer = comparable && (next.header?.lsn ?? 0) > known.top;
-			this.#unmerged = merge(this.#unmerged, newer ? known : withoutRevisions(known));
-		} else if (next.top() < known.top) {
+			this.#unmerged = merge(this.#unmerged, { ...known, comparable: newer });
+		} else if (next.top() < known.top || lacks(next, known)) {
 			next.damage = "older";
 			this.#memory = known;
 		}
@@ -300,7 +300,7 @@ export class LedgerFile<Row> {
 	}
 }
 
-const EMPTY: Known<never> = { id: undefined, entries: new Map(), epoch: 0, top: 0 };
+const EMPTY: Known<never> = { id: undefined, entries: new Map(), epoch: 0, top: 0, comparable: true };
 
 function standingOf<Row>(replay: Replay<Row>): "current" | "sealed" | "damaged" {
 	if (replay.laterVersion !== undefined) return "current";
@@ -309,15 +309,23 @@ function standingOf<Row>(replay: Replay<Row>): "current" | "sealed" | "damaged" 
 }
 
 function toContent<Row>(replay: Replay<Row>): Content<Row> {
-	const rows = new Map<string, { revision: number; row: Row }>();
-	for (const [key, { revision, row }] of replay.entries) if (row !== undefined) rows.set(key, { revision, row });
 	return {
 		id: replay.header?.id ?? newId(),
 		lsn: replay.positionOf(replay.consumed),
 		epoch: replay.epoch,
 		recovered: false,
-		rows,
+		rows: toLive(replay.entries),
 	};
+}
+
+/** Whether a file that took the place of another without a seal is a copy from before some of what was known. */
+function lacks<Row>(next: Replay<Row>, known: Known<Row>): boolean {
+	const begin = next.header?.lsn ?? 0;
+	for (const [key, { revision, row }] of known.entries) {
+		const theirs = next.entries.get(key);
+		if (theirs ? theirs.revision < revision : row !== undefined && revision >= begin) return true;
+	}
+	return false;
 }
 
 function toReason(problem: string | undefined): DamageReason {

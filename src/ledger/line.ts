@@ -28,6 +28,8 @@ export interface SnapshotLine {
 	readonly key: string;
 	readonly revision: number;
 	readonly row: unknown;
+	/** See {@link ChangeLine.origin}. */
+	readonly origin?: number;
 }
 
 /** Replaces, makes (`from` 0) or deletes (no `row`) a row, if its revision is still `from`. */
@@ -38,6 +40,11 @@ export interface ChangeLine {
 	readonly key: string;
 	readonly from: number;
 	readonly row?: unknown;
+	/**
+	 * Set where the row was not changed but remembered after the ledger was lost: the revision that it had, or 0 where only
+	 * others remembered it. Who knew a later revision knows better.
+	 */
+	readonly origin?: number;
 }
 
 /** Takes the next epoch above `above`. */
@@ -133,7 +140,8 @@ function toLine(body: Buffer): Line | undefined {
 	}
 	if (typeof line.next === "string") return isSeal(line) ? (line as SealLine) : undefined;
 	if (typeof line.key === "string") {
-		const { revision, row, by, at, from } = line;
+		const { revision, row, by, at, from, origin } = line;
+		if (origin !== undefined && !isCount(origin)) return undefined;
 		if (isCount(revision)) return row === undefined ? undefined : (line as SnapshotLine);
 		return typeof by === "string" && isCount(at) && isCount(from) ? (line as ChangeLine) : undefined;
 	}

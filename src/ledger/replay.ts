@@ -20,6 +20,13 @@ import {
 export interface Entry<Row> {
 	readonly revision: number;
 	readonly row: Row | undefined;
+	/** Set where the row was remembered after a loss: which revision it had then. */
+	readonly origin?: number;
+}
+
+/** Which of two states of a row is the newer one, also where one was remembered after a loss. */
+export function ageOf(entry: Entry<unknown>): number {
+	return entry.origin ?? entry.revision;
 }
 
 /** What became of a line: it took effect, it did not, or it stands behind the end of its file and must be written again. */
@@ -83,7 +90,7 @@ export class Replay<Row> {
 	/** The state of a row that is there. */
 	find(key: string): { readonly revision: number; readonly row: Row } | undefined {
 		const entry = this.entries.get(key);
-		return entry?.row === undefined ? undefined : (entry as { revision: number; row: Row });
+		return entry?.row === undefined ? undefined : { revision: entry.revision, row: entry.row };
 	}
 
 	/** A position above every revision that this file names. */
@@ -176,7 +183,7 @@ export class Replay<Row> {
 	}
 
 	#restore(line: SnapshotLine, end: number): void {
-		this.#put(line.key, line.revision, line.row);
+		this.#put(line.key, line.revision, line);
 		if (this.header && this.#snapshotLinesLeft <= 0) this.#damaged("line");
 		this.#snapshotLinesLeft -= 1;
 		if (this.#snapshotLinesLeft === 0) this.#beginJournal(end);
@@ -201,17 +208,17 @@ export class Replay<Row> {
 		const followsLost = !follows && (line.from > (entry?.revision ?? 0) || this.#lost.has(line.from));
 		if (followsLost) this.#damaged("lost_line");
 		if (follows || followsLost) {
-			this.#tell(line.by, { kind: "won", entry: this.#put(line.key, this.positionOf(start), line.row) });
+			this.#tell(line.by, { kind: "won", entry: this.#put(line.key, this.positionOf(start), line) });
 		} else this.#tell(line.by, { kind: "void" });
 	}
 
-	#put(key: string, revision: number, value: unknown): Entry<Row> {
+	#put(key: string, revision: number, { row: value, origin }: SnapshotLine | ChangeLine): Entry<Row> {
 		const row = value === undefined ? undefined : this.#options.parseRow(value);
 		if (value !== undefined && row === undefined) this.foreign.add(key);
 		else this.foreign.delete(key);
 		const before = this.entries.get(key)?.row !== undefined;
 		this.live += Number(row !== undefined) - Number(before);
-		const entry = { revision, row };
+		const entry = { revision, row, ...(origin === undefined ? {} : { origin }) };
 		this.entries.set(key, entry);
 		this.version += 1;
 		return entry;

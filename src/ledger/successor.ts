@@ -41,7 +41,7 @@ export class Successor {
 		const lines = [
 			encodeLine({ ledger: LEDGER_VERSION, id, lsn, rows: rows.size, epoch, owner: thisOwner(), recovered }),
 		];
-		for (const [key, { revision, row }] of rows) lines.push(encodeLine({ key, revision, row }));
+		for (const [key, entry] of rows) lines.push(encodeLine({ key, ...entry }));
 		const successor = new Successor(directory, name, await open(join(directory, name), "ax", 0o600));
 		try {
 			await successor.append(Buffer.from(lines.join("\n")));

@@ -8,7 +8,7 @@ import type { Journal } from "./journal.js";
 import type { Known } from "./known.js";
 import { LedgerFile, type LedgerFileOptions } from "./ledger-file.js";
 import { encodeLine } from "./line.js";
-import type { Fate, Replay } from "./replay.js";
+import { ageOf, type Fate, type Replay } from "./replay.js";
 
 interface Item<Row> {
 	readonly by: string;
@@ -151,21 +151,19 @@ export class Writer<Row> {
 
 	/** Writes what this process knew of a ledger that another one has mended without knowing it. */
 	async #merge(replay: Replay<Row>, known: Known<Row>): Promise<void> {
-		const begin = replay.header?.lsn ?? 0;
 		const items: Item<Row>[] = [];
 		const add = (line: Item<Row>["line"]): void => {
 			this.#count += 1;
 			const by = `${this.#id}-${this.#count.toString(36)}`;
 			items.push({ by, possible: () => true, line, resolve: () => {}, reject: () => {}, fate: undefined });
 		};
-		for (const [key, { revision, row }] of known.entries) {
+		for (const [key, mine] of known.entries) {
 			const theirs = replay.entries.get(key);
 			const from = replay.find(key)?.revision ?? 0;
-			// A row that another source remembered, and nobody has changed since: what the ledger itself said is better.
-			const guessed = from > known.top && from < begin && row !== undefined;
-			if (theirs ? theirs.revision < revision || guessed : row !== undefined) {
-				add((by, at) => encodeLine({ by, at, key, from, row }));
-			}
+			const told = known.comparable || theirs?.origin !== undefined;
+			// A deletion is written as well: another process may remember the row from before it.
+			const newer = theirs ? told && ageOf(theirs) < ageOf(mine) : true;
+			if (newer) add((by, at) => encodeLine({ by, at, key, from, row: mine.row, origin: ageOf(mine) }));
 		}
 		if (known.epoch > replay.epoch) add((by, at) => encodeLine({ by, at, above: known.epoch }));
 		await this.#write(items);

@@ -1,4 +1,4 @@
-import { copyFileSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { copyFileSync, readdirSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { DamageReason, LedgerDamage } from "../../../src/ledger/ledger.js";
@@ -167,6 +167,28 @@ test("a ledger that was deleted and made anew by another gets back what a living
 	expect(await other.nextEpoch()).toBeGreaterThan(epoch);
 });
 
+test.each(["emptied", "deleted"])(
+	"of several that remember a row of an %s ledger the one that knew it last prevails, whoever comes first",
+	async (how) => {
+		for (const latestFirst of [true, false]) {
+			const directory = tempDirectory();
+			const [latest, earlier] = [openCounts(directory), openCounts(directory)];
+			await latest.commit("a", 0, { count: 1 });
+			await latest.commit("gone", 0, { count: 1 });
+			await earlier.all();
+			await latest.update("a", () => ({ count: 2 }));
+			await latest.update("gone", () => undefined);
+			if (how === "emptied") writeFileSync(latest.path, "");
+			else rmSync(latest.path);
+			await openCounts(directory).all();
+			for (const ledger of latestFirst ? [latest, earlier] : [earlier, latest]) await ledger.all();
+			for (const ledger of [latest, earlier, openCounts(directory)]) {
+				expect(counts(await ledger.all())).toEqual({ a: 2 });
+			}
+		}
+	},
+);
+
 test("a directory that was removed and made again has a ledger of its own", async () => {
 	for (const first of ["a new handle", "the old one"]) {
 		const directory = join(tempDirectory(), "root");
@@ -207,6 +229,21 @@ test("an older copy put in a ledger's place is not believed over what a living h
 		expect(counts(await openCounts(directory).all())).toEqual({ a: 2, b: 1 });
 		expect(readdirSync(directory).filter((name) => name.startsWith("ledger.damaged-"))).toHaveLength(1);
 	}
+});
+
+test("a copy that was put in a ledger's place and written on does not hide what a living handle wrote since", async () => {
+	const directory = tempDirectory();
+	const [a, b] = [openCounts(directory), openCounts(directory)];
+	await a.commit("x", 0, { count: 1 });
+	await b.all();
+	const copy = join(directory, "copy");
+	copyFileSync(a.path, copy);
+	await a.update("x", () => ({ count: 2 }));
+	await a.update("y", () => ({ count: 2 }));
+	renameSync(copy, a.path);
+	for (let i = 0; i < 5; i++) await b.update("z", () => ({ count: i }));
+	expect(counts(await a.all())).toEqual({ x: 2, y: 2, z: 4 });
+	expect(counts(await b.all())).toEqual({ x: 2, y: 2, z: 4 });
 });
 
 test("a rebuild that fails leaves the damaged file as it is, and the next call asks again", async () => {
