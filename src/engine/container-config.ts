@@ -60,7 +60,7 @@ function toMount(mount: MountSpec): JsonObject {
 		Source: mount.source,
 		Target: mount.target,
 		ReadOnly: mount.readOnly,
-		BindOptions: { Propagation: "rprivate" },
+		BindOptions: { Propagation: "rprivate", ...(mount.nonRecursive ? { NonRecursive: true } : {}) },
 	};
 }
 

@@ -31,6 +31,8 @@ export interface MountSpec {
 	readonly source: string;
 	readonly target: string;
 	readonly readOnly: boolean;
+	/** Without what is mounted below the source on the host. Left out: with it. */
+	readonly nonRecursive?: boolean;
 }
 
 export interface PublishedPort {

@@ -233,6 +233,8 @@ export class EngineProcess implements StartedProcess {
 
 	async #notStarted(failure: StartFailure, text: string): Promise<void> {
 		if (failure === "bad_cwd" || failure === "no_user") return this.#finish({ kind: failure });
+		// The container was stopped between the engine's yes and the start: what became of it is looked up.
+		if (failure === "ended") return this.#lost(undefined, { execGone: true });
 		await this.#sink.onStderr(Buffer.from(text.replaceAll("\r\n", "\n")));
 		this.#finish(exited(failure === "not_found" || failure === "no_shell" ? 127 : 126, undefined));
 	}

@@ -1,5 +1,6 @@
 /** What a caller may ask of a command, and the one place where it is checked: `unknown` in, a complete frozen request out. */
 import { constants } from "node:buffer";
+import { setMaxListeners } from "node:events";
 import { asRecord, invalid, refuseUnknownKeys } from "../primitives/checks.js";
 import { SandboxError } from "../primitives/errors.js";
 
@@ -202,6 +203,8 @@ function checkedCwd(raw: unknown): string {
 function checkedInput(raw: unknown): ExecInput | undefined {
 	if (raw === undefined || typeof raw === "string" || raw instanceof Uint8Array) return raw;
 	if (typeof raw === "object" && raw !== null && (Symbol.asyncIterator in raw || raw instanceof ReadableStream)) {
+		// A stream that fails before it is read would end the process; its failure is met when it is read.
+		if ("once" in raw && typeof raw.once === "function") raw.once("error", () => {});
 		return raw as ExecInput;
 	}
 	throw invalid("stdin", "a string, bytes, or a stream of them", raw);
@@ -215,7 +218,12 @@ function checkedInteger(field: string, raw: unknown, least: number, most: number
 }
 
 function checkedSignal(raw: unknown): AbortSignal | undefined {
-	if (raw === undefined || raw instanceof AbortSignal) return raw;
+	if (raw === undefined) return raw;
+	if (raw instanceof AbortSignal) {
+		// One signal may end any number of commands at once; Node would warn of a leak from the eleventh on.
+		setMaxListeners(0, raw);
+		return raw;
+	}
 	throw invalid("signal", "an AbortSignal", raw);
 }
 

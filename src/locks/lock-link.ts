@@ -31,13 +31,12 @@ export function readHolder(path: string): Holder | undefined {
 		if (systemCode(error) === "ENOENT") return undefined;
 		return { owner: undefined, hold: "", beat: stat.mtimeMs };
 	}
-	const record = parseRecord(target);
-	return { owner: parseOwner(record), hold: typeof record?.hold === "string" ? record.hold : "", beat: stat.mtimeMs };
+	return { ...parseRecord(target), beat: stat.mtimeMs };
 }
 
 /** Takes the lock for a hold. Throws a system error `EEXIST` when somebody has it. */
 export function take(path: string, hold: string): void {
-	symlinkSync(JSON.stringify({ ...thisOwner(), hold }), path);
+	symlinkSync(toRecord(thisOwner(), hold), path);
 }
 
 /** Gives the lock back, if this hold has it. */
@@ -87,11 +86,27 @@ function removeDeadGuard(guard: string): void {
 	if (state === "dead" || (state === "unknown" && Date.now() - holder.beat > GUARD_MS)) rmSync(guard, { force: true });
 }
 
-function parseRecord(text: string): { readonly hold?: unknown } | undefined {
-	try {
-		const value: unknown = JSON.parse(text);
-		return typeof value === "object" && value !== null ? value : undefined;
-	} catch {
-		return undefined;
-	}
+/**
+ * `<boot>.<pid namespace>.<pid>.<start>.<hold>`, numbers in base 36. Below 60 bytes: so short a link needs no block of its own,
+ * and a lock can be taken on a full disk.
+ */
+export function toRecord(owner: Owner, hold: string): string {
+	const boot = Buffer.from(owner.bootId.replaceAll("-", ""), "hex").toString("base64url");
+	const namespace = Number(/\d+/.exec(owner.pidNamespace)?.[0] ?? 0);
+	return [boot, namespace.toString(36), owner.pid.toString(36), owner.startTime.toString(36), hold].join(".");
+}
+
+function parseRecord(text: string): { owner: Owner | undefined; hold: string } {
+	const [boot = "", namespace = "", pid = "", startTime = "", hold = "", ...more] = text.split(".");
+	const hex = Buffer.from(boot, "base64url").toString("hex");
+	const bootId = hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+	const inode = Number.parseInt(namespace, 36);
+	const owner = parseOwner({
+		bootId,
+		pidNamespace: inode > 0 ? `pid:[${inode}]` : "",
+		pid: Number.parseInt(pid, 36),
+		startTime: Number.parseInt(startTime, 36),
+		nonce: "",
+	});
+	return owner && hold !== "" && more.length === 0 ? { owner, hold } : { owner: undefined, hold: "" };
 }

@@ -18,6 +18,14 @@ export interface HoldOptions {
 	readonly signal?: AbortSignal;
 }
 
+/** The lock as its holder has it. */
+export interface HeldLock {
+	/** Aborts with `lock_lost`, and never because the caller aborts. */
+	readonly lost: AbortSignal;
+	/** Looks whether the lock is still this holder's; throws `lock_lost` when it is not. A holder that was stopped asks before it goes on. */
+	verify(): void;
+}
+
 export const DEFAULT_LOCK_TIMEOUT_MS = 120_000;
 
 const BEAT_MS = 2000;
@@ -52,7 +60,11 @@ export class NamedLocks {
 	 * even if `work` returned. Rejects with `lock_timeout` (naming the holder's pid where it is known) when the wait was too long, and with
 	 * the reason of the caller's own signal. What `work` throws comes through unchanged. Not re-entrant.
 	 */
-	async hold<T>(name: string, work: (signal: AbortSignal) => Promise<T>, options: HoldOptions = {}): Promise<T> {
+	async hold<T>(
+		name: string,
+		work: (signal: AbortSignal, lock: HeldLock) => Promise<T>,
+		options: HoldOptions = {},
+	): Promise<T> {
 		const timeoutMs = options.timeoutMs ?? DEFAULT_LOCK_TIMEOUT_MS;
 		const path = join(this.#directory, `${toFileName(name)}.lock`);
 		const deadline = performance.now() + timeoutMs;
@@ -100,7 +112,7 @@ export class NamedLocks {
 
 	async #tryTake(name: string, path: string): Promise<Lock | undefined> {
 		const lockfile = (await import("proper-lockfile")).default;
-		const hold = randomBytes(8).toString("hex");
+		const hold = randomBytes(6).toString("base64url");
 		const lost = new AbortController();
 		holds.set(path, hold);
 		try {
@@ -149,7 +161,7 @@ interface Lock {
 
 async function runHeld<T>(
 	lock: Lock,
-	work: (signal: AbortSignal) => Promise<T>,
+	work: (signal: AbortSignal, lock: HeldLock) => Promise<T>,
 	signal: AbortSignal | undefined,
 ): Promise<T> {
 	const { name, path, hold, lost } = lock;
@@ -159,10 +171,17 @@ async function runHeld<T>(
 	lost.signal.addEventListener("abort", onLost, { once: true });
 	signal?.addEventListener("abort", onAbort, { once: true });
 	if (signal?.aborted) onAbort();
+	const look = (): void => {
+		if (!lost.signal.aborted && readHolder(path)?.hold !== hold) lost.abort(lockLost(name, undefined));
+	};
+	const verify = (): void => {
+		look();
+		lost.signal.throwIfAborted();
+	};
 	let result: T;
 	try {
-		result = await work(controller.signal);
-		if (!lost.signal.aborted && readHolder(path)?.hold !== hold) lost.abort(lockLost(name, undefined));
+		result = await work(controller.signal, { lost: lost.signal, verify });
+		look();
 	} finally {
 		lost.signal.removeEventListener("abort", onLost);
 		signal?.removeEventListener("abort", onAbort);

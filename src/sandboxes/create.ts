@@ -5,8 +5,10 @@ import { type Applied, apply, conflict } from "./apply.js";
 import { type Context, findRow, keyOf } from "./context.js";
 import { type Decision, decide, type ObservedContainer } from "./decide.js";
 import { LABEL } from "./labels.js";
-import { observeAll, observeByName } from "./observe.js";
-import { isWorthAnotherLook } from "./remove.js";
+import { type Guard, look } from "./look.js";
+import { observeByName } from "./observe.js";
+import { isEnding } from "./operation.js";
+import { isWorthAnotherLook, removeAllOf } from "./remove.js";
 import type { Request, ResolvedRequest } from "./request.js";
 import { Sandbox } from "./sandbox.js";
 import { isSettled } from "./settle.js";
@@ -20,7 +22,7 @@ export async function createSandbox(context: Context, request: Request): Promise
 	const { signal, name } = request;
 	const [image, seen] = await Promise.all([
 		context.images.resolve(request.image, { signal, onProgress: request.onProgress }),
-		observeByName(context.engine, context.fleet, name, signal),
+		observeByName(context, name, signal),
 	]);
 	const wanted: ResolvedRequest = {
 		request,
@@ -32,13 +34,18 @@ export async function createSandbox(context: Context, request: Request): Promise
 	if (decision.action === "serve" && decision.container && seen.record) {
 		const row = await findRow(context, name);
 		if (isSettled(row, decision.container, request.stated)) {
-			return toHandle(context, seen.record, decision.container, { id: seen.record.id, outcome: "served", reasons: [] });
+			return toHandle(context, seen.record, decision.container, {
+				id: seen.record.id,
+				outcome: "served",
+				reasons: [],
+				fresh: false,
+			});
 		}
 	}
 	signal?.throwIfAborted();
 	const { applied, record, container } = await context.locks.hold(
 		keyOf(context, name),
-		(held) => lookAndApply(context, wanted, held),
+		(both, lock) => lookAndApply(context, wanted, { signal: both, lock }),
 		{ timeoutMs: NAME_LOCK_TIMEOUT_MS, ...(signal ? { signal } : {}) },
 	);
 	context.emit({ type: applied.outcome, name, id: applied.id, reasons: applied.reasons });
@@ -47,11 +54,13 @@ export async function createSandbox(context: Context, request: Request): Promise
 
 /** What `create()` would do now. Looks, and does nothing. */
 export async function planSandbox(context: Context, request: Request): Promise<Decision> {
-	const [image, observed] = await Promise.all([
+	const [image, seen] = await Promise.all([
 		context.images.find(request.image, { signal: request.signal }),
-		observeAll(context.engine, context.fleet, request.name, request.signal),
+		look(context, request.name, request.signal),
 	]);
 	const shape = { ...request.shape, imageId: image?.imageId ?? "an image that is not here yet" };
+	// What is being removed counts as gone: create() ends the removal first.
+	const observed = isEnding(seen.stored?.row) ? { ...seen.observed, ours: [] } : seen.observed;
 	const decision = decide({ shape, replace: request.replace }, observed, context.clock.nowMs());
 	if (decision.action === "refuse") throw conflict(context, request.name, decision);
 	return decision;
@@ -63,25 +72,30 @@ interface Result {
 	readonly container: ObservedContainer;
 }
 
-/** Observes, decides and applies; looks again when the world changed in between, for a bounded time. */
-async function lookAndApply(context: Context, wanted: ResolvedRequest, held: AbortSignal): Promise<Result> {
-	const { name, signal, replace } = wanted.request;
-	const both = signal ? AbortSignal.any([signal, held]) : held;
-	const deadline = Date.now() + IN_FLIGHT_TIMEOUT_MS;
+/** Looks, decides and applies; looks again when the world changed in between, for a bounded time. */
+async function lookAndApply(context: Context, wanted: ResolvedRequest, guard: Guard): Promise<Result> {
+	const { name, replace } = wanted.request;
+	const deadline = performance.now() + IN_FLIGHT_TIMEOUT_MS;
 	for (let pauseMs = 10; ; pauseMs = Math.min(pauseMs * 2, 500)) {
-		both.throwIfAborted();
-		const observed = await observeAll(context.engine, context.fleet, name, both);
-		const decision = decide({ shape: wanted.shape, replace }, observed, context.clock.nowMs());
-		both.throwIfAborted();
+		guard.signal.throwIfAborted();
+		guard.lock.verify();
 		try {
-			const applied = await apply(context, wanted, decision, both);
-			const after = await observeByName(context.engine, context.fleet, name);
+			const seen = await look(context, name, guard.signal);
+			guard.signal.throwIfAborted();
+			if (isEnding(seen.stored?.row)) {
+				// A removal that did not come to its end; what it was to delete is not used again.
+				await removeAllOf(context, name, seen, guard);
+				continue;
+			}
+			const decision = decide({ shape: wanted.shape, replace }, seen.observed, context.clock.nowMs());
+			const applied = await apply(context, wanted, decision, seen, guard);
+			const after = await observeByName(context, name);
 			const container = after.observed.ours.find((candidate) => candidate.id === applied.id);
 			if (after.record && container) return { applied, record: after.record, container };
 		} catch (error) {
-			if (!isWorthAnotherLook(error) || Date.now() > deadline) throw error;
+			if (!isWorthAnotherLook(error) || performance.now() > deadline) throw error;
 		}
-		await sleep(pauseMs, both);
+		await sleep(pauseMs, guard.signal);
 	}
 }
 
@@ -102,5 +116,6 @@ export function toHandle(
 		recorded: container.recorded.recorded,
 		outcome: applied.outcome,
 		reasons: applied.reasons,
+		fresh: applied.fresh,
 	});
 }

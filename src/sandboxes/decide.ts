@@ -18,6 +18,8 @@ export interface ObservedContainer {
 	readonly recorded:
 		| { readonly ok: true; readonly recorded: Recorded }
 		| { readonly ok: false; readonly problem: string };
+	/** Whether the directory that it mounts as workspace is still on the host. */
+	readonly workspaceThere: boolean;
 }
 
 /** A container that holds the name on the engine and is not of this fleet. */
@@ -68,7 +70,7 @@ export function decide(wanted: Wanted, observed: Observed, nowMs: number): Decis
 }
 
 /** The newest by creation, then by id: the same choice whatever the order of the observation. */
-function newestFirst(a: ObservedContainer, b: ObservedContainer): number {
+export function newestFirst(a: ObservedContainer, b: ObservedContainer): number {
 	return createdAt(b) - createdAt(a) || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0);
 }
 
@@ -81,6 +83,7 @@ function reasonsAgainst(container: ObservedContainer, want: Shape, nowMs: number
 	if (container.state !== "running" && !STARTABLE.has(container.state))
 		reasons.push({ kind: "state", state: container.state });
 	if (!container.recorded.ok) return [...reasons, { kind: "labels", problem: container.recorded.problem }];
+	if (!container.workspaceThere) reasons.push({ kind: "workspace" });
 	const have = container.recorded.recorded.shape;
 	for (const mismatch of mismatches(have, want)) reasons.push({ kind: "shape", ...mismatch });
 	const ageMs = Math.max(0, nowMs - container.recorded.recorded.createdAtMs);

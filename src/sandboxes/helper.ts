@@ -1,5 +1,6 @@
 /** A short-lived container of ours that deletes what the caller may not: files of root that commands left in a workspace. */
 import { randomUUID } from "node:crypto";
+import { readFileSync, realpathSync } from "node:fs";
 import { sleep } from "../primitives/abort.js";
 import { SandboxError } from "../primitives/errors.js";
 import { MiB } from "../primitives/units.js";
@@ -14,8 +15,14 @@ const PURGE = "cd /purge && rm -rf -- ..?* .[!.]* *";
  * Empties a directory as root inside a container without network that sees nothing else. The directory itself stays.
  * `imageId` is the image whose `rm` is used; without one, any local image of the fleet's runtimes.
  */
-export async function purgeAsRoot(context: Context, directory: string, imageId: string | undefined): Promise<void> {
+export async function purgeAsRoot(
+	context: Context,
+	directory: string,
+	imageId: string | undefined,
+	signal?: AbortSignal,
+): Promise<void> {
 	const { engine } = context;
+	refuseMounts(directory);
 	const image = await findHelperImage(context, imageId);
 	if (image === undefined) {
 		throw new SandboxError(
@@ -41,7 +48,7 @@ export async function purgeAsRoot(context: Context, directory: string, imageId: 
 		pids: 32,
 		shmBytes: MiB(1),
 		stopGraceMs: 0,
-		mounts: [{ source: directory, target: "/purge", readOnly: false }],
+		mounts: [{ source: directory, target: "/purge", readOnly: false, nonRecursive: true }],
 		tmpfs: {},
 		network: "none",
 		ports: [],
@@ -50,13 +57,41 @@ export async function purgeAsRoot(context: Context, directory: string, imageId: 
 	});
 	try {
 		await engine.startContainer(id);
-		await waitForEnd(context, id, directory);
+		await waitForEnd(context, id, directory, signal);
 	} finally {
 		await engine.removeContainer(id);
 	}
 }
 
-async function waitForEnd(context: Context, id: string, directory: string): Promise<void> {
+/** What is mounted below is somebody else's: nothing is deleted then, as the helper could not tell it apart. */
+function refuseMounts(directory: string): void {
+	let table: string;
+	try {
+		table = readFileSync("/proc/self/mountinfo", "latin1");
+	} catch {
+		return;
+	}
+	const inside = `${realpathSync(directory)}/`;
+	for (const line of table.split("\n")) {
+		const escaped = line.split(" ")[4] ?? "";
+		const bytes = escaped.replace(/\\([0-7]{3})/g, (_match, octal: string) =>
+			String.fromCharCode(Number.parseInt(octal, 8)),
+		);
+		const target = Buffer.from(bytes, "latin1").toString("utf8");
+		if (!target.startsWith(inside)) continue;
+		throw new SandboxError("workspace_unusable", `removing ${directory}: something is mounted at ${target}`, {
+			details: { path: directory, reason: "another file system is mounted below it" },
+			hint: "unmount it and repeat the call",
+		});
+	}
+}
+
+async function waitForEnd(
+	context: Context,
+	id: string,
+	directory: string,
+	signal: AbortSignal | undefined,
+): Promise<void> {
 	const deadline = Date.now() + PURGE_TIMEOUT_MS;
 	for (let pause = 20; ; pause = Math.min(pause * 1.5, 500)) {
 		const record = await context.engine.inspectContainer(id);
@@ -66,7 +101,7 @@ async function waitForEnd(context: Context, id: string, directory: string): Prom
 				details: { what: "purge", timeoutMs: PURGE_TIMEOUT_MS },
 			});
 		}
-		await sleep(pause);
+		await sleep(pause, signal);
 	}
 }
 

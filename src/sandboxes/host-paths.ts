@@ -43,9 +43,9 @@ export function checkSource(field: string, source: unknown, guarded: Guarded): s
 		if (path === "/") throw invalid(field, "a path other than / (the whole host)", source);
 		const tree = FORBIDDEN_TREES.find((forbidden) => isWithin(path, forbidden));
 		if (tree) throw invalid(field, `a path outside ${tree}`, source);
-		if (overlaps(path, guarded.root))
+		if (overlapsAny(path, guarded.root))
 			throw invalid(field, "a path that does not hold the root of the sandboxes", source);
-		if (guarded.engineSocket && overlaps(path, guarded.engineSocket)) {
+		if (guarded.engineSocket && overlapsAny(path, guarded.engineSocket)) {
 			throw invalid(field, "a path that does not hold the engine's socket, which is root on the host", source);
 		}
 	}
@@ -76,6 +76,21 @@ export function sortMounts(mounts: readonly MountShape[]): readonly MountShape[]
 
 function isWithin(path: string, tree: string): boolean {
 	return path === tree || path.startsWith(tree.endsWith("/") ? tree : `${tree}/`);
+}
+
+/** Whether a path overlaps another one as it is written, or as it is once its links are resolved. */
+function overlapsAny(path: string, other: string): boolean {
+	return overlaps(path, other) || overlaps(path, resolveExisting(other));
+}
+
+/** The path with the links of the part that exists resolved. */
+function resolveExisting(path: string): string {
+	try {
+		return realpathSync(path);
+	} catch {
+		const parent = posix.dirname(path);
+		return parent === path ? path : posix.join(resolveExisting(parent), posix.basename(path));
+	}
 }
 
 function overlaps(a: string, b: string): boolean {

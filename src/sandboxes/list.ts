@@ -3,7 +3,6 @@ import type { ContainerState, ContainerSummary, PublishedPort } from "../engine/
 import type { SandboxRow } from "../ledger/row.js";
 import type { Context } from "./context.js";
 import { fleetLabels, LABEL, parseLabels } from "./labels.js";
-import { toObserved } from "./observe.js";
 import type { Shape } from "./shape.js";
 import { parseShape } from "./shape-json.js";
 
@@ -64,7 +63,7 @@ function isNewer(a: ContainerSummary, b: ContainerSummary): boolean {
 
 function toInfo(context: Context, name: string, container: ContainerSummary, row: SandboxRow | undefined): SandboxInfo {
 	const parsed = parseLabels(container.labels);
-	const { state } = toObserved(container);
+	const { state } = container;
 	if (!parsed.ok) {
 		return {
 			...describe(undefined),

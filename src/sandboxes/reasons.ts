@@ -13,6 +13,8 @@ export type Reason =
 	| { readonly kind: "state"; readonly state: string }
 	/** What it records cannot be read. */
 	| { readonly kind: "labels"; readonly problem: string }
+	/** Its workspace directory is gone from the host. */
+	| { readonly kind: "workspace" }
 	/** It could not be started again. */
 	| { readonly kind: "start"; readonly problem: string }
 	/** The caller asked for it. */
@@ -31,6 +33,8 @@ export function describeReason(reason: Reason): string {
 			return `its container is ${reason.state}`;
 		case "labels":
 			return `its container cannot be read: ${reason.problem}`;
+		case "workspace":
+			return "its workspace directory is gone";
 		case "start":
 			return `its container does not start: ${reason.problem}`;
 		case "replace":

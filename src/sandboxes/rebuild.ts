@@ -1,16 +1,19 @@
 /** Puts a new container in the place of one that does not serve, over the same workspace. */
+import type { Stored } from "../ledger/ledger.js";
+import type { SandboxRow } from "../ledger/row.js";
 import { isSandboxError } from "../primitives/errors.js";
-import { buildContainer } from "./build.js";
+import { buildContainer, toAccountsVersion } from "./build.js";
 import { toOwnerIds } from "./container-spec.js";
-import { type Context, findRow } from "./context.js";
+import type { Context } from "./context.js";
 import type { ObservedContainer } from "./decide.js";
 import { warnOfLibcChange } from "./libc.js";
+import type { Guard } from "./look.js";
 import { findLinkedWorkspace, toIntent, toPlan, undo } from "./make.js";
 import { toContainerName, toNextContainerName } from "./names.js";
-import { type Intent, Operation } from "./operation.js";
+import { type Intent, Operation, toLive } from "./operation.js";
 import { removeContainers } from "./remove.js";
 import type { ResolvedRequest } from "./request.js";
-import { toRow } from "./settle.js";
+import { rename, toRow } from "./settle.js";
 import { startAndCheck } from "./start.js";
 
 /** The new container is made under another name and started before the old one goes; a failure leaves the old one as it was. */
@@ -19,39 +22,46 @@ export async function rebuild(
 	wanted: ResolvedRequest,
 	old: ObservedContainer,
 	superseded: readonly ObservedContainer[],
-	signal: AbortSignal,
+	stored: Stored<SandboxRow> | undefined,
+	guard: Guard,
 ): Promise<string> {
-	const { request } = wanted;
+	const { request, shape } = wanted;
 	const { name } = request;
-	const row = await findRow(context, name);
+	const row = toLive(stored);
 	const recorded = old.recorded.ok ? old.recorded.recorded : undefined;
 	const workspaceId =
 		recorded?.workspaceId ??
 		row?.workspaceId ??
-		(await findLinkedWorkspace(context, name)) ??
+		(await findLinkedWorkspace(context, name, stored)) ??
 		context.workspaces.newId();
 	const intent: Intent = { ...toIntent(wanted, row, workspaceId), replaces: old.id };
-	const operation = await Operation.begin(context, name, "intent", intent);
-	const before = operation.before;
-	let id: string | undefined;
-	let oldStopped = false;
+	const operation = await Operation.begin(context, name, "intent", intent, stored);
+	let oldRan = false;
+	let id: string;
 	try {
-		id = await buildContainer(context, operation, toPlan(context, wanted, operation, toNextContainerName), signal);
+		await context.workspaces.ensure(workspaceId, undefined);
+		id = await buildContainer(context, operation, toPlan(context, wanted, operation, toNextContainerName), guard);
 		await warnOfLibcChange(context, name, workspaceId, recorded?.libc, operation.row.libc);
-		signal.throwIfAborted();
-		oldStopped = await halt(context, old, row?.stopGraceMs ?? recorded?.stopGraceMs ?? request.fallback.stopGraceMs);
-		if (recorded && recorded.shape.user !== wanted.shape.user) {
-			await context.workspaces.adopt(workspaceId, toOwnerIds(wanted.shape.user));
-		}
+		guard.signal.throwIfAborted();
+		guard.lock.verify();
+		oldRan = await halt(context, old, row?.stopGraceMs ?? recorded?.stopGraceMs ?? request.fallback.stopGraceMs);
+		guard.signal.throwIfAborted();
+		await context.workspaces.give(workspaceId, toOwnerIds(shape.user));
 		await startAndCheck(context, name, id);
 	} catch (error) {
-		await undo(context, operation, id ?? operation.row.containerId, before ?? toRow(context, name, old, workspaceId));
-		if (oldStopped) await context.engine.startContainer(old.id).catch(() => {});
+		const before = operation.before ?? toRow(context, name, old, workspaceId);
+		const undone = await undo(context, operation, { discard: false, before });
+		if (undone && recorded) await context.workspaces.give(workspaceId, toOwnerIds(recorded.shape.user));
+		if (undone && oldRan) await context.engine.startContainer(old.id).catch(() => {});
 		throw error;
 	}
+	// The new one runs: from here on there is only forward.
+	guard.lock.verify();
 	await removeContainers(context, [old, ...superseded]);
-	await context.engine.renameContainer(id, toContainerName(context.fleet.prefix, name));
+	guard.lock.verify();
+	await rename(context, id, toContainerName(context.fleet.prefix, name));
 	await operation.advance("ready");
+	await context.workspaces.pruneAccounts(workspaceId, toAccountsVersion(operation.key));
 	return id;
 }
 

@@ -1,4 +1,5 @@
 /** The normaliser: turns whatever was passed into a complete frozen request, or refuses it before any effect. */
+import { isIP } from "node:net";
 import { availableParallelism } from "node:os";
 import { checkedEnv, MAX_ARGUMENT_BYTES } from "../exec/request.js";
 import { asRecord, invalid, refuseUnknownKeys } from "../primitives/checks.js";
@@ -15,6 +16,9 @@ import {
 import { checkSource, checkTarget, type Guarded, sortMounts } from "./host-paths.js";
 import { parseName } from "./names.js";
 import type { Adjustable, MountShape, PortShape, Shape } from "./shape.js";
+
+/** What the engine takes as uid and gid at most. */
+const MAX_ID = 2_147_483_647;
 
 export type ImageWant = { readonly runtime: string } | { readonly image: string };
 
@@ -128,7 +132,16 @@ export function normaliseDefaults(value: unknown): Partial<ShapeDefaults> {
 	return Object.freeze(result);
 }
 
-export function parseSignal(value: unknown): AbortSignal | undefined {
+/** Options of the calls that take a signal and nothing else. */
+export function normaliseCall(value: unknown): { readonly signal?: AbortSignal } {
+	if (value === undefined) return {};
+	const raw = asRecord("options", value);
+	refuseUnknownKeys("options", raw, ["signal"]);
+	const signal = parseSignal(raw["signal"]);
+	return signal ? { signal } : {};
+}
+
+function parseSignal(value: unknown): AbortSignal | undefined {
 	if (value === undefined || value instanceof AbortSignal) return value;
 	throw invalid("signal", "an AbortSignal", value);
 }
@@ -245,9 +258,15 @@ function parseUser(value: unknown, caller: { uid: number; gid: number }): string
 	if (value === "root") return "root";
 	const match = typeof value === "string" ? /^(\d{1,10}):(\d{1,10})$/.exec(value) : null;
 	const [uid, gid] = [Number(match?.[1]), Number(match?.[2])];
-	if (!match || uid > 4_294_967_294 || gid > 4_294_967_294)
-		throw invalid("user", '"caller", "root" or "uid:gid"', value);
+	if (!match || uid > MAX_ID || gid > MAX_ID) throw invalid("user", '"caller", "root" or "uid:gid"', value);
 	if (uid === 0) throw invalid("user", 'a uid other than 0; say "root" for that', value);
+	if (caller.uid !== 0 && uid !== caller.uid) {
+		throw invalid(
+			"user",
+			`your own uid ${caller.uid}, or "root": files for another uid can only be made by root`,
+			value,
+		);
+	}
 	return `${uid}:${gid}`;
 }
 
@@ -261,8 +280,7 @@ function parsePorts(value: unknown): readonly PortShape[] {
 		const record = asRecord(field, item);
 		refuseUnknownKeys(field, record, ["port", "protocol", "hostPort", "hostIp"]);
 		const hostIp = record["hostIp"] ?? "127.0.0.1";
-		if (typeof hostIp !== "string" || !/^[0-9a-fA-F.:]{2,45}$/.test(hostIp))
-			throw invalid(`${field}.hostIp`, "an IP address", hostIp);
+		if (typeof hostIp !== "string" || isIP(hostIp) === 0) throw invalid(`${field}.hostIp`, "an IP address", hostIp);
 		return {
 			port: parsePort(`${field}.port`, record["port"]),
 			protocol: parseOneOf(`${field}.protocol`, record["protocol"] ?? "tcp", ["tcp", "udp"] as const),
@@ -273,6 +291,11 @@ function parsePorts(value: unknown): readonly PortShape[] {
 	const keys = ports.map((port) => `${port.port}/${port.protocol}`);
 	const twice = keys.find((key, index) => keys.indexOf(key) !== index);
 	if (twice) throw invalid("ports", "each port once", twice);
+	const taken = ports.flatMap((port) =>
+		port.hostPort === null ? [] : [`${port.hostIp}:${port.hostPort}/${port.protocol}`],
+	);
+	const takenTwice = taken.find((key, index) => taken.indexOf(key) !== index);
+	if (takenTwice) throw invalid("ports", "each port of the host once", takenTwice);
 	return ports.sort((a, b) => a.port - b.port || (a.protocol < b.protocol ? -1 : 1));
 }
 

@@ -8,6 +8,7 @@ import type { Outcome } from "./events.js";
 import type { Recorded } from "./labels.js";
 import type { CallOptions } from "./options.js";
 import type { Reason } from "./reasons.js";
+import { normaliseCall } from "./request.js";
 
 /** What a handle knows from the moment it was made. */
 export interface SandboxFacts {
@@ -20,6 +21,8 @@ export interface SandboxFacts {
 	readonly recorded: Recorded;
 	readonly outcome: Outcome;
 	readonly reasons: readonly Reason[];
+	/** Whether the workspace was made by the call that gave the handle. */
+	readonly fresh: boolean;
 }
 
 /**
@@ -65,7 +68,7 @@ export class Sandbox implements AsyncDisposable {
 		this.createdAt = new Date(facts.recorded.createdAtMs);
 		this.workspaceDir = context.workspaces.workspacePath(facts.recorded.workspaceId);
 		this.outcome = facts.outcome;
-		this.created = facts.outcome === "created" || facts.outcome === "replaced";
+		this.created = facts.fresh;
 		this.reasons = facts.reasons;
 		this.ports = facts.ports;
 	}
@@ -103,13 +106,14 @@ export class Sandbox implements AsyncDisposable {
 	 * no error. Throws `engine_unavailable`, `engine_failed`.
 	 */
 	async stop(options: CallOptions = {}): Promise<void> {
+		const call = normaliseCall(options);
 		const { engine, emit } = this.#context;
 		const row = await findRow(this.#context, this.name);
 		const graceMs = row?.stopGraceMs ?? this.#recorded.stopGraceMs;
-		const record = await engine.inspectContainer(this.id, options);
+		const record = await engine.inspectContainer(this.id, call);
 		if (!record) return;
-		if (record.state === "paused") await engine.unpauseContainer(this.id, options);
-		if (await engine.stopContainer(this.id, graceMs, options)) emit({ type: "stopped", name: this.name, id: this.id });
+		if (record.state === "paused") await engine.unpauseContainer(this.id, call);
+		if (await engine.stopContainer(this.id, graceMs, call)) emit({ type: "stopped", name: this.name, id: this.id });
 	}
 
 	/** Does nothing to the sandbox: a name is shared, so leaving a block never ends it. */

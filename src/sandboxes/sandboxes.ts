@@ -4,14 +4,13 @@ import type { Engine } from "../engine/engine.js";
 import { Commands } from "../exec/commands.js";
 import { type ImageInfo, Images, type RuntimeSource } from "../images/images.js";
 import { asRecord, invalid, refuseUnknownKeys } from "../primitives/checks.js";
-import { type Clock, systemClock } from "../primitives/clock.js";
+import { type Clock, toWholeClock } from "../primitives/clock.js";
 import { isSandboxError, messageOf, SandboxError } from "../primitives/errors.js";
 import type { Bytes } from "../primitives/units.js";
 import { resolveRootPath } from "../workspace/root.js";
-import { toOwnerIds } from "./container-spec.js";
 import { type Context, findRow, keyOf } from "./context.js";
 import { createSandbox, NAME_LOCK_TIMEOUT_MS, planSandbox, toHandle } from "./create.js";
-import type { Action } from "./decide.js";
+import { type Action, newestFirst } from "./decide.js";
 import { DEFAULT_PREFIX, type ShapeDefaults } from "./defaults.js";
 import { type EventSink, toSafeSink } from "./events.js";
 import { fleetLabels, LABEL } from "./labels.js";
@@ -19,11 +18,11 @@ import { listSandboxes, type SandboxInfo } from "./list.js";
 import { parseName, parsePrefix } from "./names.js";
 import { observeAll } from "./observe.js";
 import { openContext } from "./open.js";
-import { Operation } from "./operation.js";
 import type { CallOptions, CreateOptions, PlanOptions, ProgressCallOptions } from "./options.js";
 import { describeReason, type Reason } from "./reasons.js";
 import { removeLocked } from "./remove.js";
-import { normaliseCreate, normaliseDefaults, parseSignal, type RequestContext } from "./request.js";
+import { normaliseCall, normaliseCreate, normaliseDefaults, type RequestContext } from "./request.js";
+import { findOrReserve } from "./reserve.js";
 import type { Sandbox } from "./sandbox.js";
 
 /** Options of the constructor. */
@@ -103,7 +102,7 @@ export class Sandboxes {
 		this.root = resolveRootPath(raw["root"]);
 		this.prefix = parsePrefix(raw["prefix"] ?? DEFAULT_PREFIX);
 		this.#engine = toEngine(options.engine);
-		this.#clock = options.clock ?? systemClock;
+		this.#clock = toWholeClock(options.clock);
 		if (options.onEvent !== undefined && typeof options.onEvent !== "function")
 			throw invalid("onEvent", "a function", options.onEvent);
 		this.#emit = toSafeSink(options.onEvent);
@@ -119,7 +118,7 @@ export class Sandboxes {
 			guarded: { root: this.root, engineSocket: socket },
 		};
 		this.images = {
-			list: (call) => this.#images.list(call),
+			list: async (call) => this.#images.list(normaliseCall(call)),
 			build: async (runtime, call) => {
 				this.#images.check({ runtime });
 				// What is learned of images is kept in the root, which has to be one first.
@@ -176,10 +175,10 @@ export class Sandboxes {
 	/** Gives whatever is there under a name, in any state, and never starts or rebuilds it. Throws `not_found`, `conflict` never. */
 	async get(name: string, options: CallOptions = {}): Promise<Sandbox> {
 		const known = parseName(name);
-		const signal = parseSignal(options.signal);
+		const { signal } = normaliseCall(options);
 		const context = await this.#open();
-		const observed = await observeAll(context.engine, context.fleet, known, signal);
-		const [container] = [...observed.ours].sort((a, b) => b.createdAtMs - a.createdAtMs || (a.id < b.id ? 1 : -1));
+		const observed = await observeAll(context, known, signal);
+		const [container] = [...observed.ours].sort(newestFirst);
 		const record = container && (await context.engine.inspectContainer(container.id, { signal }));
 		if (!container || !record) throw await this.#notFound(context, known);
 		if (!container.recorded.ok) {
@@ -192,7 +191,7 @@ export class Sandboxes {
 				},
 			);
 		}
-		return toHandle(context, record, container, { id: record.id, outcome: "served", reasons: [] });
+		return toHandle(context, record, container, { id: record.id, outcome: "served", reasons: [], fresh: false });
 	}
 
 	/** As {@link get}, with `undefined` where there is no container. */
@@ -210,7 +209,8 @@ export class Sandboxes {
 	 * listed as `missing`: its workspace is there.
 	 */
 	async list(options: CallOptions = {}): Promise<SandboxInfo[]> {
-		return listSandboxes(await this.#open(), parseSignal(options.signal));
+		const { signal } = normaliseCall(options);
+		return listSandboxes(await this.#open(), signal);
 	}
 
 	/** Stops the sandbox of this name, as `box.stop()` does. Throws `not_found`. */
@@ -226,12 +226,16 @@ export class Sandboxes {
 	 */
 	async remove(name: string, options: CallOptions = {}): Promise<boolean> {
 		const known = parseName(name);
-		const signal = parseSignal(options.signal);
+		const { signal } = normaliseCall(options);
 		const context = await this.#open();
-		return context.locks.hold(keyOf(context, known), () => removeLocked(context, known), {
-			timeoutMs: NAME_LOCK_TIMEOUT_MS,
-			...(signal ? { signal } : {}),
-		});
+		return context.locks.hold(
+			keyOf(context, known),
+			(both, lock) => removeLocked(context, known, { signal: both, lock }),
+			{
+				timeoutMs: NAME_LOCK_TIMEOUT_MS,
+				...(signal ? { signal } : {}),
+			},
+		);
 	}
 
 	/**
@@ -239,6 +243,7 @@ export class Sandboxes {
 	 * others: throws `release_failed` at the end, naming each and why.
 	 */
 	async removeAll(options: CallOptions = {}): Promise<number> {
+		const call = normaliseCall(options);
 		const context = await this.#open();
 		const names = await this.#allNames(context);
 		const removed: string[] = [];
@@ -247,14 +252,14 @@ export class Sandboxes {
 		const worker = async (): Promise<void> => {
 			for (const name of queue) {
 				try {
-					if (await this.remove(name, options)) removed.push(name);
+					if (await this.remove(name, call)) removed.push(name);
 				} catch (error) {
 					failed.push({ name, error: messageOf(error) });
 				}
 			}
 		};
 		await Promise.all(Array.from({ length: 4 }, worker));
-		options.signal?.throwIfAborted();
+		call.signal?.throwIfAborted();
 		if (failed.length > 0) {
 			const which = failed.map(({ name, error }) => `${name} (${error})`).join("; ");
 			throw new SandboxError(
@@ -273,35 +278,16 @@ export class Sandboxes {
 	 * The workspace of a name on the host. For a name that has none yet an empty one is made, which the first `create()` uses:
 	 * fill it before. Listed as `missing` until then.
 	 */
-	async workspaceDir(name: string): Promise<string> {
+	async workspaceDir(name: string, options: CallOptions = {}): Promise<string> {
 		const known = parseName(name);
-		const context = await this.#open();
-		const row = await findRow(context, known);
-		if (row) return context.workspaces.workspacePath(row.workspaceId);
-		return context.locks.hold(keyOf(context, known), async () => {
-			const current = await findRow(context, known);
-			if (current) return context.workspaces.workspacePath(current.workspaceId);
-			const observed = await observeAll(context.engine, context.fleet, known);
-			for (const { recorded } of observed.ours) {
-				if (recorded.ok) return context.workspaces.workspacePath(recorded.recorded.workspaceId);
-			}
-			const operation = await Operation.begin(context, known, "intent", {
-				workspaceId: context.workspaces.newId(),
-				env: {},
-				labels: {},
-			});
-			const { workspaceId } = operation.row;
-			const { shape } = normaliseCreate(known, {}, this.#requestContext);
-			await context.workspaces.ensure(workspaceId, toOwnerIds(shape.user));
-			await context.workspaces.link(context.fleet.prefix, known, workspaceId);
-			await operation.advance("reserved");
-			return context.workspaces.workspacePath(workspaceId);
-		});
+		const { signal } = normaliseCall(options);
+		const { shape } = normaliseCreate(known, {}, this.#requestContext);
+		return findOrReserve(await this.#open(), known, shape.user, signal);
 	}
 
 	/** Resolves when the engine answers. Throws `engine_unavailable` with where it was looked for and why. */
 	async ping(options: CallOptions = {}): Promise<void> {
-		await this.#engine.ping(options);
+		await this.#engine.ping(normaliseCall(options));
 	}
 
 	#open(): Promise<Context> {

@@ -1,9 +1,12 @@
 /** Makes everything that speaks of a sandbox agree with the container that serves: its name, its row, the link to its workspace. */
 import { randomUUID } from "node:crypto";
+import type { Stored } from "../ledger/ledger.js";
 import type { SandboxRow } from "../ledger/row.js";
-import { type Context, findRow, keyOf } from "./context.js";
+import { isSandboxError } from "../primitives/errors.js";
+import { type Context, keyOf } from "./context.js";
 import type { ObservedContainer } from "./decide.js";
 import { toContainerName } from "./names.js";
+import { overtaken, toLive } from "./operation.js";
 import { removeContainers } from "./remove.js";
 import type { Request, ResolvedRequest } from "./request.js";
 import type { Adjustable } from "./shape.js";
@@ -37,31 +40,48 @@ export function adjust(request: Request, row: SandboxRow | undefined): Adjustabl
 	};
 }
 
-/** Makes name, other containers and row agree with the container that serves. Writes only what differs. */
+/**
+ * The row first, then the engine. Writes only what differs. A container that another operation made is adopted: the row gets a
+ * new operation key, by which its maker, should it still live, sees that the container is no longer its own to delete.
+ */
 export async function settle(
 	context: Context,
 	wanted: ResolvedRequest,
 	container: ObservedContainer,
 	superseded: readonly ObservedContainer[],
+	stored: Stored<SandboxRow> | undefined,
 ): Promise<void> {
 	const { name } = wanted.request;
-	await removeContainers(context, superseded);
-	const containerName = toContainerName(context.fleet.prefix, name);
-	if (container.containerName !== containerName) await context.engine.renameContainer(container.id, containerName);
 	if (!container.recorded.ok) return;
 	const { recorded } = container.recorded;
+	const row = toLive(stored);
+	if (!isSettled(row, container, wanted.request.stated)) {
+		const known = row?.containerId === container.id && row.state === "ready";
+		const labelled = toRow(context, name, container, recorded.workspaceId);
+		const next: SandboxRow = {
+			...labelled,
+			...adjust(wanted.request, row ?? labelled),
+			operationKey: known ? row.operationKey : randomUUID(),
+			epoch: Math.max(stored?.row.epoch ?? 0, recorded.epoch),
+			engineId: await context.engineId(),
+		};
+		const revision = await context.ledger.commit(keyOf(context, name), stored?.revision ?? 0, next);
+		if (revision === undefined) throw overtaken(name, next.epoch);
+	}
+	await removeContainers(context, superseded);
+	await rename(context, container.id, toContainerName(context.fleet.prefix, name), container.containerName);
 	await context.workspaces.link(context.fleet.prefix, name, recorded.workspaceId);
-	const row = await findRow(context, name);
-	if (isSettled(row, container, wanted.request.stated)) return;
-	const adjusted = adjust(wanted.request, row ?? toRow(context, name, container, recorded.workspaceId));
-	const engineId = await context.engineId();
-	await context.ledger.update(keyOf(context, name), (current) => ({
-		...toRow(context, name, container, recorded.workspaceId),
-		...(current && current.state !== "released" ? { env: current.env } : {}),
-		...adjusted,
-		epoch: Math.max(current?.epoch ?? 0, recorded.epoch),
-		engineId,
-	}));
+}
+
+/** Gives a container its name; one that has it already is left alone, whoever gave it. */
+export async function rename(context: Context, id: string, name: string, current?: string): Promise<void> {
+	if (current === name) return;
+	try {
+		await context.engine.renameContainer(id, name);
+	} catch (error) {
+		const record = isSandboxError(error, "engine_failed") ? await context.engine.inspectContainer(id) : undefined;
+		if (record?.name !== name) throw error;
+	}
 }
 
 /** The row that a container's labels speak for. */

@@ -9,7 +9,7 @@ export type { RootOrigin } from "./root-id.js";
 export { resolveRootPath } from "./root-path.js";
 
 /** Whatever stands at the top of a root. Nothing else may be in a directory that is to become one, or that lost its id. */
-const OUR_ENTRIES = /^(?:id|id\..+|ledger|ledger\..+|workspaces|homes|accounts|names|snapshots|locks|trash)$/;
+const OUR_ENTRIES = /^(?:id|id\..+|ledger|ledger\..+|workspaces|homes|accounts|names|images|snapshots|locks|trash)$/;
 
 export class Root {
 	/** The absolute path, resolved once. Links in it are kept as they were given. */

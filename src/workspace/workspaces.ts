@@ -7,6 +7,7 @@ import { randomBytes } from "node:crypto";
 import {
 	closeSync,
 	fchmodSync,
+	fchownSync,
 	fsyncSync,
 	openSync,
 	readlinkSync,
@@ -65,10 +66,10 @@ export class Workspaces {
 	/**
 	 * Makes workspace (mode 0755) and home (0700) where they are not there, and says whether the workspace was made now.
 	 *
-	 * When the caller is root both are given to `owner`: the directories themselves, not what is in them. Other callers own what they make.
-	 * Throws `workspace_unusable` when something else, such as a link, stands in their place.
+	 * When the caller is root both are given to `owner`, if there is one: the directories themselves, not what is in them. Other callers
+	 * own what they make. Throws `workspace_unusable` when something else, such as a link, stands in their place.
 	 */
-	async ensure(id: string, owner: Owner): Promise<{ created: boolean }> {
+	async ensure(id: string, owner: Owner | undefined): Promise<{ created: boolean }> {
 		checkId(id);
 		const created = ensureDirectory(this.#root.path, "workspaces", id, 0o755, owner);
 		ensureDirectory(this.#root.path, "homes", id, 0o700, owner);
@@ -83,6 +84,21 @@ export class Workspaces {
 		if (process.geteuid?.() !== 0) return;
 		await adoptTree(this.workspacePath(id), owner);
 		await adoptTree(this.homePath(id), owner);
+	}
+
+	/**
+	 * When the caller is root, makes `owner` the owner of workspace and home and of all that is in them, where another is: what
+	 * a change of the sandbox's user needs. The directories themselves come last, so that a cut-off change is taken up again.
+	 */
+	async give(id: string, owner: Owner): Promise<void> {
+		if (process.geteuid?.() !== 0) return;
+		for (const area of ["workspaces", "homes"]) {
+			const path = join(this.#root.path, area, checkId(id));
+			const stat = within(this.#root.path, [area, id], (directory) => directory.stat());
+			if (!stat || (stat.uid === owner.uid && stat.gid === owner.gid)) continue;
+			await adoptTree(path, owner);
+			within(this.#root.path, [area, id], (directory) => fchownSync(directory.fd, owner.uid, owner.gid));
+		}
 	}
 
 	/** Whether there is a workspace under this id. */
@@ -105,23 +121,37 @@ export class Workspaces {
 	}
 
 	/**
-	 * Writes the account files of a sandbox and gives their paths.
+	 * Writes the account files of a sandbox and gives their paths. Each `version` has files of its own: those of the container that
+	 * is being replaced stay as they are, as it may be started again.
 	 *
 	 * Both are replaced, never changed: a container that has mounted the ones before keeps them. Mode 0644, whatever the umask.
 	 */
 	async writeAccounts(
 		id: string,
 		accounts: { readonly passwd: string; readonly group: string },
+		version = "0",
 	): Promise<{ passwdPath: string; groupPath: string }> {
 		const directory = join(this.#root.path, "accounts", checkId(id));
 		ensureDirectory(this.#root.path, "accounts", id, 0o755, undefined);
 		const done = within(this.#root.path, ["accounts", id], (parent) => {
-			replaceText(parent, "passwd", accounts.passwd);
-			replaceText(parent, "group", accounts.group);
+			replaceText(parent, `passwd.${version}`, accounts.passwd);
+			replaceText(parent, `group.${version}`, accounts.group);
 			return true;
 		});
 		if (!done) throw unusable(directory, "it is being deleted", undefined);
-		return { passwdPath: join(directory, "passwd"), groupPath: join(directory, "group") };
+		return { passwdPath: join(directory, `passwd.${version}`), groupPath: join(directory, `group.${version}`) };
+	}
+
+	/** Deletes the account files of all other versions. */
+	async pruneAccounts(id: string, version: string): Promise<void> {
+		within(this.#root.path, ["accounts", checkId(id)], (parent) => {
+			for (const batch of readNames(parent)) {
+				for (const { name } of batch) {
+					const own = [`passwd.${version}`, `group.${version}`].includes(name.toString("latin1"));
+					if (!own) ignoring(["ENOENT"], () => unlinkSync(parent.at(name)));
+				}
+			}
+		});
 	}
 
 	/** Makes or replaces the link `names/<prefix>/<name>` in one step. */
@@ -145,12 +175,13 @@ export class Workspaces {
 		if (!done) throw unusable(path, "its directory is being deleted", undefined);
 	}
 
-	/** Takes the link away and says whether there was one. The workspace stays. */
-	async unlink(prefix: string, name: string): Promise<boolean> {
+	/** Takes the link away and says whether there was one; with `id`, only one that leads there. The workspace stays. */
+	async unlink(prefix: string, name: string, id?: string): Promise<boolean> {
 		checkPlain("prefix", prefix);
 		checkPlain("name", name);
 		const removed = within(this.#root.path, ["names", prefix], (parent) => {
 			if (!findStat(parent, name)?.isSymbolicLink()) return false;
+			if (id !== undefined && LINK_TARGET.exec(readLink(parent, name) ?? "")?.[1] !== id) return false;
 			return ignoring(["ENOENT"], () => unlinkSync(parent.at(name)));
 		});
 		return removed ?? false;

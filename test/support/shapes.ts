@@ -47,6 +47,7 @@ export function observed(
 		id: "c1",
 		containerName: "sbx-w",
 		state: "running",
+		workspaceThere: true,
 		createdAtMs: at,
 		recorded: { ok: true, recorded: recorded(shape, { createdAtMs: at }) },
 		...rest,

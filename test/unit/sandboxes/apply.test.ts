@@ -6,6 +6,7 @@ import {
 	readFileSync,
 	renameSync,
 	rmSync,
+	symlinkSync,
 	writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -142,7 +143,7 @@ const scenarios: readonly Scenario[] = [
 	{ title: "remove", before: () => sandboxes.create("w", small), act: (target) => target.remove("w"), ends: "none" },
 ];
 
-describe.each(scenarios)("cut at every call: $title", ({ before, act, ends }) => {
+describe.each(scenarios)("cut at every call: $title", ({ title, before, act, ends }) => {
 	async function fresh(): Promise<void> {
 		// A directory of its own for each: what a dead process was about to write does not meet the living.
 		round += 1;
@@ -195,6 +196,48 @@ describe.each(scenarios)("cut at every call: $title", ({ before, act, ends }) =>
 			await settled(nth, "frozen");
 		}
 	});
+
+	test.each(["before", "after"] as const)(
+		"a holder that stops %s its n-th call, is overtaken and wakes up, for every n: what the other one made is untouched",
+		async (when) => {
+			await fresh();
+			await act(sandboxes);
+			const total = engine.calls.length;
+			for (let nth = 1; nth <= total; nth++) {
+				await fresh();
+				const label = `${when} call ${nth}`;
+				const freeze = engine.freezeAt({ nth, when });
+				const stopped = act(sandboxes).catch((error: unknown) => error);
+				await Promise.race([freeze.reached, stopped]);
+				engine.clearFaults();
+				// The lock is taken from the one that stopped; the other has another path to the same root, as another process has its own queue.
+				const path = join(home, rootName);
+				rmSync(join(path, "locks"), { recursive: true, force: true });
+				symlinkSync(path, `${path}-other`);
+				const other = new Sandboxes({ root: `${path}-other`, prefix: "p", engine });
+				const box = await other.create("w", large);
+				writeFileSync(join(box.workspaceDir, "theirs"), "kept");
+				freeze.release();
+				const end = await stopped;
+				if (end instanceof Error) expect([label, isSandboxError(end)]).toEqual([label, true]);
+				// A removal or replacement that went on found the other's sandbox on a fresh look and came last, whole. A failed one, and
+				// any other call, leaves it as it is.
+				const cameLast = !(end instanceof Error) && (title === "remove" || title === "replace");
+				if (cameLast && title === "remove") {
+					expect([label, workspaces(), sandboxContainers()]).toEqual([label, [], []]);
+					continue;
+				}
+				const again = await other.create("w", large);
+				expect([label, again.outcome]).toEqual([label, "served"]);
+				if (!cameLast) {
+					expect([label, again.id]).toEqual([label, box.id]);
+					expect([label, existsSync(join(again.workspaceDir, "theirs"))]).toEqual([label, true]);
+				}
+				expect([label, sandboxContainers()]).toEqual([label, [{ name: "p-w", state: "running" }]]);
+				expect([label, workspaces().length]).toEqual([label, 1]);
+			}
+		},
+	);
 
 	async function settled(nth: number, when: string): Promise<void> {
 		const label = `${when} call ${nth}`;

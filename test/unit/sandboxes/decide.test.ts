@@ -58,6 +58,13 @@ describe("the table of states", () => {
 		});
 	});
 
+	test("a workspace that is gone from the host: rebuild", () => {
+		expect(decide({ shape: baseShape, replace: false }, one(observed({ workspaceThere: false })), NOW)).toMatchObject({
+			action: "rebuild",
+			reasons: [{ kind: "workspace" }],
+		});
+	});
+
 	test("replace is asked: replace, whether it fits or not, and where nothing is", () => {
 		expect(decide({ shape: baseShape, replace: true }, one(), NOW).action).toBe("replace");
 		expect(decide({ shape: baseShape, replace: true }, nothing, NOW).action).toBe("replace");

@@ -5,7 +5,12 @@ import { afterAll, describe, expect, test } from "vitest";
 import { isSandboxError } from "../../../src/primitives/errors.js";
 import { GiB, MiB } from "../../../src/primitives/units.js";
 import { UNPRIVILEGED_ID } from "../../../src/sandboxes/defaults.js";
-import { normaliseCreate, normaliseDefaults, type RequestContext } from "../../../src/sandboxes/request.js";
+import {
+	normaliseCall,
+	normaliseCreate,
+	normaliseDefaults,
+	type RequestContext,
+} from "../../../src/sandboxes/request.js";
 
 const home = realpathSync(mkdtempSync(join(tmpdir(), "sandboxes-request-")));
 const root = join(home, "root");
@@ -118,6 +123,20 @@ describe("refusals, before any effect", () => {
 		["a port twice", { ports: [80, { port: 80, hostPort: 8080 }] }, /ports: expected each port once/],
 		["ports without a network", { network: "none", ports: [80] }, /ports: expected none with network "none"/],
 		["a host address that is none", { ports: [{ port: 80, hostIp: "localhost" }] }, /hostIp/],
+		["a host address with a part too many", { ports: [{ port: 80, hostIp: "127.0.0.1.1" }] }, /hostIp/],
+		["a host address of letters only", { ports: [{ port: 80, hostIp: "ff" }] }, /hostIp/],
+		[
+			"a port of the host twice",
+			{
+				ports: [
+					{ port: 80, hostPort: 8080 },
+					{ port: 81, hostPort: 8080 },
+				],
+			},
+			/each port of the host once/,
+		],
+		["another uid than an ordinary caller's", { user: "30000:30000" }, /your own uid 1000/],
+		["a uid no engine takes", { user: "3000000000:1" }, /user/],
 		["a uid of 0 as number", { user: "0:0" }, /say "root"/],
 		["a user by name", { user: "node" }, /user: expected "caller", "root" or "uid:gid"/],
 		["an env that is a list", { env: ["A=1"] }, /env: expected an object/],
@@ -198,6 +217,25 @@ describe("refusals, before any effect", () => {
 			}),
 		).toThrow(/do not overlap/);
 	});
+});
+
+test("a root or socket that is given through a link is guarded where it really is", () => {
+	const linked = {
+		...context,
+		guarded: { root: join(home, "to-root"), engineSocket: join(home, "to-engine", "docker.sock") },
+	};
+	symlinkSync(join(home, "engine"), join(home, "to-engine"));
+	for (const source of [root, join(root, "workspaces"), join(home, "engine")]) {
+		expect(() => normaliseCreate("w", { mounts: [{ source, target: "/data" }] }, linked)).toThrow(
+			/mounts\[0\]\.source/,
+		);
+	}
+});
+
+test("options of the small calls are checked like all others", () => {
+	expect(normaliseCall(undefined)).toEqual({});
+	for (const bad of [null, [], "x", { foo: 1 }, { signal: "x" }])
+		expect(() => normaliseCall(bad)).toThrow(/options|signal/);
 });
 
 test("a mount is read-only unless said, links are resolved, and the order does not matter", () => {
