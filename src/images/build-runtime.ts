@@ -7,7 +7,7 @@ import type { Recipe } from "./catalog.js";
 
 /** The label that names the runtime on an image we built, and the one that holds the hash of what it was built from. */
 export const RUNTIME_LABEL = "sandboxes.runtime";
-export const CONTENT_LABEL = "sandboxes.content";
+const CONTENT_LABEL = "sandboxes.content";
 
 /** How many digits of the content hash are in a tag. */
 const TAG_DIGITS = 16;

@@ -287,6 +287,66 @@ describe("whose files they are (T14, T15)", () => {
 		},
 	);
 
+	test.skipIf(process.getuid?.() !== 0)(
+		"what is mounted below a workspace is never deleted, whoever removes it",
+		async () => {
+			const { execFileSync } = await import("node:child_process");
+			const precious = mkdtempSync(join(tmpdir(), "sandboxes-test-precious-"));
+			writeFileSync(join(precious, "f"), "precious");
+			const own = makeFleet({ owner: 1001 });
+			const mode = statSync("/var/run/docker.sock").mode & 0o777;
+			chmodSync("/var/run/docker.sock", 0o666);
+			let mounted = "";
+			try {
+				const words = (step: string): string[] => [own.root, own.prefix, step];
+				const { dir } = await runProcess<{ dir: string }>("mounted-below.ts", words("make"), { uid: 1001 });
+				mounted = join(dir, "m");
+				execFileSync("mount", ["--bind", precious, mounted]);
+				const { code } = await runProcess<{ code: string }>("mounted-below.ts", words("remove"), { uid: 1001 });
+				expect(code).toBe("workspace_unusable");
+				expect(readFileSync(join(precious, "f"), "utf8")).toBe("precious");
+				const table = readFileSync("/proc/mounts", "utf8").split("\n");
+				mounted = table.map((line) => line.split(" ")[1] ?? "").find((target) => target.startsWith(own.root)) ?? "";
+				execFileSync("umount", [mounted]);
+				mounted = "";
+				expect((await runProcess<{ code: string }>("mounted-below.ts", words("remove"), { uid: 1001 })).code).toBe(
+					"true",
+				);
+			} finally {
+				if (mounted) execFileSync("umount", ["-l", mounted]);
+				chmodSync("/var/run/docker.sock", mode);
+				rmSync(precious, { recursive: true });
+				await own.dispose();
+			}
+		},
+	);
+
+	test.skipIf(process.getuid?.() !== 0)(
+		"a change of user gives all files to the new one; where it fails, to the old one again",
+		async () => {
+			const box = await fleet.sandboxes.create("user", { image });
+			await box.exec("umask 077; mkdir d; echo kept > d/f; echo kept > ~/h");
+			const check = "cat d/f ~/h && touch d/new ~/new && whoami";
+			const failing = [
+				{ image, user: "30000:30000", ociRuntime: "nosuch" },
+				{ image, user: "30000:30000", ports: [{ port: 80, hostPort: 48_124 }] },
+			] as const;
+			const holder = await fleet.sandboxes.create("user-port", { image, ports: [{ port: 80, hostPort: 48_124 }] });
+			for (const options of failing) {
+				const error = await fleet.sandboxes.create("user", options).catch((thrown: unknown) => thrown);
+				expect(isSandboxError(error, "engine_failed")).toBe(true);
+				expect((await box.exec(check)).stdout).toBe("kept\nkept\nsandbox\n");
+				await box.stop();
+				expect((await fleet.sandboxes.create("user", { image })).id).toBe(box.id);
+				expect((await box.exec(check)).stdout).toBe("kept\nkept\nsandbox\n");
+			}
+			await fleet.sandboxes.remove(holder.name);
+			const changed = await fleet.sandboxes.create("user", { image, user: "30000:30000" });
+			expect(changed.outcome).toBe("rebuilt");
+			expect((await changed.exec(`${check}; stat -c %u d/f`)).stdout).toBe("kept\nkept\nsandbox\n30000\n");
+		},
+	);
+
 	test("a workspace of 3,000 levels and one of 20,000 entries are removed", async () => {
 		const box = await fleet.sandboxes.create("deep", { image });
 		const made = await box.exec([

@@ -619,6 +619,81 @@ test("workspaceDir before the first create gives the directory that it will use"
 	expect(await sandboxes.workspaceDir("seeded")).toBe(dir);
 });
 
+test("a workspace that is gone from the host is a reason to rebuild, never a box over nothing", async () => {
+	const { rmSync } = await import("node:fs");
+	const box = await sandboxes.create("gone-dir", { image });
+	rmSync(box.workspaceDir, { recursive: true });
+	expect(await codeOf(box.exec("true"))).toBe("bad_cwd");
+	const again = await sandboxes.create("gone-dir", { image });
+	expect(again).toMatchObject({ outcome: "rebuilt", reasons: [{ kind: "workspace" }] });
+	expect((await again.exec("touch f && ls")).stdout).toBe("f\n");
+});
+
+test("created says that the workspace is new, and nothing else", async () => {
+	const box = await sandboxes.create("fresh", { image });
+	expect(box.created).toBe(true);
+	await box.exec("echo data > f");
+	await docker("rm", "-f", box.id);
+	expect(await sandboxes.create("fresh", { image })).toMatchObject({ outcome: "created", created: false });
+	expect(await sandboxes.create("fresh", { image, replace: true })).toMatchObject({
+		outcome: "replaced",
+		created: true,
+	});
+});
+
+test("a root that lost its id, both copies, is a new one: its containers are no longer its own, and the event says so", async () => {
+	const { rmSync } = await import("node:fs");
+	const own = makeFleet();
+	try {
+		const box = await own.sandboxes.create("w", { image, network: "none" });
+		for (const file of ["id", "id.copy"]) rmSync(join(own.root, file));
+		const events: string[] = [];
+		const after = own.again({ onEvent: (event) => events.push(event.type) });
+		expect((await after.list()).map(({ state }) => state)).toEqual(["missing"]);
+		expect(events).toContain("root_renewed");
+		expect(await codeOf(after.create("w", { image }))).toBe("conflict");
+		await docker("rm", "-f", box.id);
+	} finally {
+		await own.dispose();
+	}
+});
+
+test("on a full disk a sandbox can still be removed", async () => {
+	const { execFileSync } = await import("node:child_process");
+	if (process.getuid?.() !== 0) return;
+	const { mkdtempSync, rmSync } = await import("node:fs");
+	const { tmpdir } = await import("node:os");
+	const home = mkdtempSync(join(tmpdir(), "sandboxes-test-full-"));
+	execFileSync("mount", ["-t", "tmpfs", "-o", "size=1m", "none", home]);
+	const own = makeFleet({ root: join(home, "root") });
+	try {
+		const box = await own.sandboxes.create("full", { image, network: "none" });
+		await box.exec("cat /dev/zero > big");
+		expect(await codeOf(own.sandboxes.create("another", { image, network: "none" }))).toMatch(
+			/ledger_unreadable|workspace_unusable/,
+		);
+		expect((await own.containers()).length).toBe(1);
+		expect(await own.sandboxes.remove("full")).toBe(true);
+		expect(await own.containers()).toEqual([]);
+		expect((await own.sandboxes.create("another", { image, network: "none" })).outcome).toBe("created");
+	} finally {
+		await own.sandboxes.removeAll();
+		execFileSync("umount", ["-l", home]);
+		rmSync(home, { recursive: true, force: true });
+		await own.dispose().catch(() => {});
+	}
+});
+
+test("a stream that fails before it is read ends the call and not the process", async () => {
+	const { createReadStream } = await import("node:fs");
+	const box = await sandboxes.create("stdin", { image });
+	const failure = await box
+		.exec("cat", { stdin: createReadStream("/nonexistent/file") })
+		.catch((error: unknown) => error);
+	expect(String(failure)).toMatch(/ENOENT/);
+	expect((await box.exec("echo on")).stdout).toBe("on\n");
+});
+
 test("get gives whatever is there and never starts it", async () => {
 	await sandboxes.create("got", { image, memory: MiB(128) });
 	await sandboxes.stop("got");
