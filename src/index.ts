@@ -1,7 +1,7 @@
 /** The whole public surface: every name listed, types apart. */
 
 export type { ContainerState, PublishedPort } from "./engine/engine.js";
-export type { ExecOptions, ExecResult } from "./exec/request.js";
+export type { Command, ExecOptions, ExecResult } from "./exec/request.js";
 export type { ImageInfo, RuntimeSource } from "./images/images.js";
 export type { Clock } from "./primitives/clock.js";
 export type {

@@ -20,7 +20,7 @@ export const MAX_ARGUMENTS_BYTES = 2 * 1024 * 1024;
 const MAX_TIMER_MS = 2_147_483_647;
 
 /** A shell command as one string (`sh -c`), or a program and its arguments exactly as given. */
-type Command = string | readonly string[];
+export type Command = string | readonly string[];
 
 /** What a command may read: all at once, or as it comes. Text is UTF-8. */
 export type ExecInput =
