@@ -1,7 +1,11 @@
 /** The whole public surface: every name listed, types apart. */
 
 export type { ContainerState, PublishedPort } from "./engine/engine.js";
-export type { ExecOptions, ExecResult } from "./exec/request.js";
+export type { CodeLanguage, CodeOptions } from "./exec/code.js";
+export type { Command, ExecInput, ExecOptions, ExecResult, TerminalSize } from "./exec/request.js";
+export type { SpawnedCommand, WebStreams } from "./exec/spawned-command.js";
+export type { SpawnOptions, TerminalSpawnOptions } from "./exec/spawned-request.js";
+export type { Terminal } from "./exec/spawned-terminal.js";
 export type { ImageInfo, RuntimeSource } from "./images/images.js";
 export type { Clock } from "./primitives/clock.js";
 export type {
