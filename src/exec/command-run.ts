@@ -7,7 +7,7 @@ import { type Deferred, deferred } from "./deferred.js";
 import { fateOf, lost, type OutputSoFar, refusalOf } from "./fate.js";
 import { type InputPump, pumpInput } from "./input.js";
 import { OutputKeeper } from "./output.js";
-import type { ExecRequest, OutputListener, TerminalSize } from "./request.js";
+import type { ExecInput, ExecRequest, OutputListener, TerminalSize } from "./request.js";
 import { type ExecResult, toResult } from "./result.js";
 import type { CommandTarget, ProcessEnd, ProcessStarter, StartedProcess, TreeEnder } from "./starter.js";
 
@@ -109,6 +109,7 @@ export class CommandRun {
 			cwd,
 			user: user ?? this.#target.user,
 			stdin: stdin !== undefined,
+			...(isBytes(stdin) ? { input: Buffer.from(stdin) } : {}),
 			terminal,
 			marker: this.#marker,
 		};
@@ -189,6 +190,7 @@ export class CommandRun {
 				{ details: { name: this.#target.name, cwd }, hint: "make it first, or leave cwd out for /workspace" },
 			);
 		}
+		if (end.kind === "refused") throw await refusalOf(this.#parts.engine, this.#target, end.error);
 		if (end.kind === "no_user") {
 			throw invalid("user", "a user the image knows, or uid:gid", this.#request.user ?? this.#target.user);
 		}
@@ -203,6 +205,11 @@ export class CommandRun {
 	#soFar(): OutputSoFar {
 		return { stdout: this.#stdout.toText().text, stderr: this.#stderr.toText().text };
 	}
+}
+
+/** Whether all of an input is there already. */
+function isBytes(input: ExecInput | undefined): input is string | Uint8Array {
+	return typeof input === "string" || input instanceof Uint8Array;
 }
 
 function withOutput(error: unknown, output: OutputSoFar): unknown {

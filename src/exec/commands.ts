@@ -7,7 +7,8 @@ import { EngineEnder } from "./engine-ender.js";
 import { EngineStarter } from "./engine-starter.js";
 import { checkedTerminal, type ExecRequest, normaliseExec, type TerminalSize } from "./request.js";
 import { type ExecResult, SIGNAL_NAMES } from "./result.js";
-import type { CommandTarget, ProcessStarter, TreeEnder } from "./starter.js";
+import { SessionStarter } from "./session-starter.js";
+import type { CommandTarget, EndSpec, ProcessStarter, TreeEnder } from "./starter.js";
 
 /** A command that runs. */
 export interface RunningCommand {
@@ -21,8 +22,14 @@ export interface RunningCommand {
 	resize(size: TerminalSize): Promise<void>;
 }
 
+/** `session`: commands go to shells that wait in the sandbox, where they can. `engine`: each is an exec of the engine. */
+export type ExecPath = "session" | "engine";
+export const EXEC_PATHS: readonly ExecPath[] = Object.freeze(["session", "engine"] as const);
+
 export interface CommandsOptions {
-	/** How processes are started. Left out: by an exec of the engine each. */
+	/** How commands reach the sandbox: on sessions (default), or each by an exec of the engine. */
+	readonly path?: ExecPath;
+	/** How processes are started. Left out: as `path` says. */
 	readonly starter?: ProcessStarter;
 	/** How commands are ended. Left out: by a script beside them. */
 	readonly ender?: TreeEnder;
@@ -36,7 +43,8 @@ export class Commands {
 	constructor(engine: Engine, options: CommandsOptions = {}) {
 		const shellLess = new Set<string>();
 		this.#engine = engine;
-		this.#starter = options.starter ?? new EngineStarter(engine, shellLess);
+		const sessions = options.path === "engine" ? undefined : new SessionStarter(engine, shellLess);
+		this.#starter = options.starter ?? sessions ?? new EngineStarter(engine, shellLess);
 		this.#ender = options.ender ?? new EngineEnder(engine, shellLess);
 	}
 
@@ -79,5 +87,15 @@ export class Commands {
 			},
 			resize,
 		};
+	}
+
+	/** Ends all processes of one command, whoever started it. */
+	async end(target: CommandTarget, spec: EndSpec): Promise<readonly number[] | undefined> {
+		return this.#ender.end(target, spec);
+	}
+
+	/** Signals the process group of one command, whoever started it; `false` when there is none. */
+	async signal(target: CommandTarget, pid: number, signalName: string): Promise<boolean> {
+		return this.#ender.signal(target, pid, target.user, signalName);
 	}
 }

@@ -11,8 +11,8 @@
 /** The variable every process of a command inherits, so that all of them can be found again. */
 export const MARKER_VARIABLE = "SANDBOXES_EXEC";
 
-const SCRIPT_VARIABLE = "__sbx_script";
-const SET_VARIABLE = "__sbx_set";
+export const SCRIPT_VARIABLE = "__sbx_script";
+export const SET_VARIABLE = "__sbx_set";
 
 const SIGNALS = "HUP INT QUIT TERM USR1 USR2";
 
@@ -34,10 +34,11 @@ echo "$1 P$__sbx_p"`;
  */
 export const RUN_ONE = `__sbx_run() {
 __sbx_m=$(
+trap '' TERM
 exec 2>&1
 (
 trap - ${SIGNALS}
-exec >&8 2>&9 8>&- 9>&-
+exec >&8 2>&9 7<&- 8>&- 9>&-
 ${BECOME_COMMAND}
 echo "$1 P" >&2
 shift 3
@@ -56,24 +57,31 @@ echo "$1 E" >&9
 export const PREPARE = `exec 8>&1 9>&2 >/dev/null 2>&1
 trap '' ${SIGNALS}`;
 
+/** Whether any other process of this user holds the streams 8 and 9, under whatever number, and the wait until none does. */
+export const HELD = `__sbx_held() {
+for __sbx_f in /proc/[0-9]*/fd/*; do
+case $__sbx_f in /proc/$$/*) continue ;; esac
+[ "$__sbx_f" -ef /proc/self/fd/8 ] || [ "$__sbx_f" -ef /proc/self/fd/9 ] && return 0
+done
+return 1
+}
+__sbx_linger() {
+__sbx_i=0
+while __sbx_held; do
+__sbx_i=$((__sbx_i + 1))
+if [ "$__sbx_i" -gt 20 ]; then sleep 1; else sleep 0.1 || sleep 1; fi
+done
+}`;
+
 /**
  * One command, then the wait for what it left behind: while a background child holds the streams, this process stays, because
  * the engine closes them soon after it goes and the child would die of SIGPIPE at its next word.
  */
 export const ONE_SHOT = `${PREPARE}
 ${RUN_ONE}
+${HELD}
 __sbx_run "$@"
-__sbx_held() {
-for __sbx_f in /proc/[0-9]*/fd/[12]; do
-[ "$__sbx_f" -ef /proc/self/fd/8 ] || [ "$__sbx_f" -ef /proc/self/fd/9 ] && return 0
-done
-return 1
-}
-__sbx_n=0
-while __sbx_held; do
-__sbx_n=$((__sbx_n + 1))
-if [ "$__sbx_n" -gt 20 ]; then sleep 1; else sleep 0.1 || sleep 1; fi
-done`;
+__sbx_linger`;
 
 /**
  * Becomes the command on a terminal, whose session leader it already is. The status is the process's own. An engine tells the

@@ -208,6 +208,7 @@ export class Sandbox implements AsyncDisposable {
 			...(asOther ? { HOME: request.user === "root" ? "/root" : HOME_TARGET } : {}),
 			...row?.env,
 		};
-		return { id: this.id, name: this.name, env, containerEnv: this.#containerEnv };
+		const { pids } = this.#recorded.shape;
+		return { id: this.id, name: this.name, env, containerEnv: this.#containerEnv, pids };
 	}
 }

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connectEngine } from "../../src/engine/docker-engine.js";
 import type { Engine } from "../../src/engine/engine.js";
-import { Commands } from "../../src/exec/commands.js";
+import { Commands, type ExecPath } from "../../src/exec/commands.js";
 import type { ExecOptions, ExecResult } from "../../src/exec/request.js";
 import type { CommandTarget } from "../../src/exec/starter.js";
 import { SUPERVISOR_COMMAND } from "../../src/exec/supervisor.js";
@@ -31,9 +31,13 @@ export interface BoxChoice {
 
 export class Boxes {
 	readonly engine: Engine = connectEngine();
-	readonly commands = new Commands(this.engine);
+	readonly commands: Commands;
 	readonly #ids: string[] = [];
 	readonly #workspaces: string[] = [];
+
+	constructor(path: ExecPath = "session") {
+		this.commands = new Commands(this.engine, { path });
+	}
 
 	async make(choice: BoxChoice): Promise<Box> {
 		const name = `sbxtest-exec-${randomBytes(6).toString("hex")}`;
