@@ -3,6 +3,9 @@
 export type { ContainerState, PublishedPort } from "./engine/engine.js";
 export type { CodeLanguage, CodeOptions } from "./exec/code.js";
 export type { ExecPath } from "./exec/commands.js";
+export type { Processes, ProcessInfo } from "./exec/processes.js";
+export type { LogChunk } from "./exec/processes-logs.js";
+export type { LogsOptions, ProcessOptions, WaitOptions } from "./exec/processes-request.js";
 export type { Command, ExecInput, ExecOptions, ExecResult, TerminalSize } from "./exec/request.js";
 export type { SpawnedCommand, WebStreams } from "./exec/spawned-command.js";
 export type { SpawnOptions, TerminalSpawnOptions } from "./exec/spawned-request.js";

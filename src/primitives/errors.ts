@@ -34,8 +34,8 @@ export type UnreachableCause =
 export interface ErrorDetails {
 	/** An argument was refused before anything happened. */
 	readonly invalid_input: { readonly field: string; readonly expected: string; readonly received?: string };
-	/** No sandbox of this name exists in this root and prefix. */
-	readonly not_found: { readonly name: string };
+	/** No sandbox of this name exists in this root and prefix; or no such background process in it. */
+	readonly not_found: { readonly name: string; readonly process?: string };
 	/** Something that is not ours stands where the sandbox would. It is never touched. */
 	readonly conflict: { readonly name: string; readonly containerId?: string; readonly containerName?: string };
 	/** This engine, image or platform cannot do what was asked. */

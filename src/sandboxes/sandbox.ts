@@ -2,6 +2,7 @@
 import type { PublishedPort } from "../engine/engine.js";
 import { type CodeLanguage, type CodeOptions, normaliseCode } from "../exec/code.js";
 import type { RunningCommand } from "../exec/commands.js";
+import { Processes, type ProcessHost } from "../exec/processes.js";
 import type { Command, ExecOptions, ExecRequest, ExecResult } from "../exec/request.js";
 import { SpawnedCommand } from "../exec/spawned-command.js";
 import {
@@ -60,6 +61,8 @@ export class Sandbox implements AsyncDisposable {
 	readonly reasons: readonly Reason[];
 	/** The published ports, with the host's side of each. */
 	readonly ports: readonly PublishedPort[];
+	/** Processes in the background, which go on when this process ends. */
+	readonly processes: Processes;
 	readonly #context: Context;
 	readonly #recorded: Recorded;
 	readonly #containerEnv: Readonly<Record<string, string>>;
@@ -79,6 +82,7 @@ export class Sandbox implements AsyncDisposable {
 		this.created = facts.outcome === "created" || facts.outcome === "replaced";
 		this.reasons = facts.reasons;
 		this.ports = facts.ports;
+		this.processes = new Processes(this.#processHost());
 	}
 
 	/**
@@ -199,6 +203,24 @@ export class Sandbox implements AsyncDisposable {
 
 	readonly #start = async (request: ExecRequest): Promise<RunningCommand> =>
 		this.#context.commands.start(await this.#target(request), request);
+
+	#processHost(): ProcessHost {
+		const { commands, engine, workspaces, clock } = this.#context;
+		return {
+			name: this.name,
+			home: workspaces.homePath(this.#recorded.workspaceId),
+			homeInside: HOME_TARGET,
+			nowMs: () => clock.nowMs(),
+			target: () => this.#target({ user: undefined }),
+			run: (target, request) => commands.run(target, request),
+			end: (target, spec) => commands.end(target, spec),
+			signal: (target, pid, signalName) => commands.signal(target, pid, signalName),
+			isRunning: async () => {
+				const state = (await engine.inspectContainer(this.id))?.state;
+				return state === "running" || state === "paused";
+			},
+		};
+	}
 
 	/** This sandbox for a command: with the variables that hold now. */
 	async #target(request: Pick<ExecRequest, "user">): Promise<CommandTarget> {
