@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import type { Engine } from "../engine/engine.js";
 import { invalid } from "../primitives/checks.js";
 import { CommandRun } from "./command-run.js";
-import { EngineEnder } from "./engine-ender.js";
+import { ScriptEnder } from "./ender.js";
 import { EngineStarter } from "./engine-starter.js";
 import { checkedTerminal, type ExecRequest, normaliseExec, type TerminalSize } from "./request.js";
 import { type ExecResult, SIGNAL_NAMES } from "./result.js";
@@ -39,13 +39,16 @@ export class Commands {
 	readonly #engine: Engine;
 	readonly #starter: ProcessStarter;
 	readonly #ender: TreeEnder;
+	/** What runs now, by container. */
+	readonly #running = new Map<string, Set<CommandRun>>();
 
 	constructor(engine: Engine, options: CommandsOptions = {}) {
 		const shellLess = new Set<string>();
 		this.#engine = engine;
 		const sessions = options.path === "engine" ? undefined : new SessionStarter(engine, shellLess);
 		this.#starter = options.starter ?? sessions ?? new EngineStarter(engine, shellLess);
-		this.#ender = options.ender ?? new EngineEnder(engine, shellLess);
+		this.#ender =
+			options.ender ?? new ScriptEnder(engine, shellLess, sessions && ((...script) => sessions.script(...script)));
 	}
 
 	/** The checked form of a command and its options, frozen. Throws `invalid_input` before anything happens. */
@@ -78,7 +81,7 @@ export class Commands {
 		const stopResizing = request.terminal?.onResize?.((size) => void resize(size).catch(() => {}));
 		return {
 			pid: run.pid,
-			result: stopResizing ? run.run().finally(stopResizing) : run.run(),
+			result: this.#among(target.id, run).finally(() => stopResizing?.()),
 			kill: async (signalName = "TERM") => {
 				const name = signalName.replace(/^SIG/, "");
 				if (!SIGNAL_NAMES.has(name)) throw invalid("signal", "the name of a signal, as TERM or SIGINT", signalName);
@@ -97,5 +100,19 @@ export class Commands {
 	/** Signals the process group of one command, whoever started it; `false` when there is none. */
 	async signal(target: CommandTarget, pid: number, signalName: string): Promise<boolean> {
 		return this.#ender.signal(target, pid, target.user, signalName);
+	}
+
+	/** Runs it, and lets commands that run at the same time know of each other. */
+	async #among(id: string, run: CommandRun): Promise<ExecResult | ExecResult<Buffer>> {
+		const all = this.#running.get(id) ?? new Set();
+		this.#running.set(id, all);
+		for (const other of all) other.hadCompany = run.hadCompany = true;
+		all.add(run);
+		try {
+			return await run.run();
+		} finally {
+			all.delete(run);
+			if (all.size === 0) this.#running.delete(id);
+		}
 	}
 }

@@ -5,7 +5,8 @@
  * a nonce that the command is not told: `<nonce> P<pid>` on stdout and `<nonce> P` on stderr when the command is about to
  * run, `<nonce> <status>` on stdout and `<nonce> E` on stderr when it has ended. A status without a `P` before it is
  * the runner's own: 125, the working directory cannot be entered. ` s` after the status says that a signal ended the command;
- * `L` for a status, that the shell which waited for it was killed.
+ * ` o<n>` and ` p<n>`, how many processes of the sandbox were meanwhile killed for memory and refused for their number, as its
+ * cgroup counts them (version 1 or 2). `L` for a status: the shell which waited for it was killed.
  */
 
 /** The variable every process of a command inherits, so that all of them can be found again. */
@@ -32,7 +33,21 @@ echo "$1 P$__sbx_p"`;
  * nowhere and which ignores ${SIGNALS}. What the waiting shell has to say of a signal ("Killed") goes into a
  * variable and never to the command's streams. Signals are ignored and not trapped, so that no moment is left open.
  */
-export const RUN_ONE = `__sbx_run() {
+export const RUN_ONE = `__sbx_read() {
+while read -r __sbx_k __sbx_v __sbx_x; do
+[ "$__sbx_k" = "$2" ] && eval "$3=$__sbx_v" && return
+done 2>/dev/null <"/sys/fs/cgroup/$1"
+}
+__sbx_count() {
+__sbx_o= __sbx_p=
+__sbx_read "$__sbx_of" oom_kill __sbx_o
+__sbx_read "$__sbx_pf" max __sbx_p
+}
+__sbx_of=memory.events __sbx_pf=pids.events
+[ -r /sys/fs/cgroup/memory.events ] || __sbx_of=memory/memory.oom_control __sbx_pf=pids/pids.events
+__sbx_run() {
+__sbx_count
+__sbx_ob=$__sbx_o __sbx_pb=$__sbx_p
 __sbx_m=$(
 trap '' TERM
 exec 2>&1
@@ -49,6 +64,9 @@ echo "#$?"
 )
 __sbx_s=
 case $__sbx_m in '#'*) ;; *'#'*) __sbx_s=' s' ;; *) __sbx_m='#L' ;; esac
+__sbx_count
+[ -z "$__sbx_ob" ] || [ "$__sbx_m" = '#L' ] || __sbx_s="$__sbx_s o$((__sbx_o - __sbx_ob))"
+[ -z "$__sbx_pb" ] || [ "$__sbx_m" = '#L' ] || __sbx_s="$__sbx_s p$((__sbx_p - __sbx_pb))"
 echo "$1 \${__sbx_m##*#}$__sbx_s" >&8
 echo "$1 E" >&9
 }`;

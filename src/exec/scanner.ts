@@ -89,7 +89,7 @@ export class SentinelScanner {
 			this.#start = line.slice(2);
 			return true;
 		}
-		if (/^ (?:\d{1,3}(?: s)?|L|E)$/.test(line)) {
+		if (/^ (?:\d{1,3}(?: s)?(?: o\d{1,10})?(?: p\d{1,10})?|L|E)$/.test(line)) {
 			this.#end = line.slice(1);
 			return true;
 		}

@@ -35,7 +35,7 @@ export interface ProcessSpec {
 
 /** How a process ended, as far as whoever started it can tell. */
 export type ProcessEnd =
-	| { readonly kind: "exited"; readonly exitCode: number; readonly signal?: string }
+	| ExitedProcess
 	/** The working directory cannot be entered; nothing has run. */
 	| { readonly kind: "bad_cwd" }
 	/** The image knows no such user; nothing has run. */
@@ -44,6 +44,16 @@ export type ProcessEnd =
 	| { readonly kind: "refused"; readonly error: unknown }
 	/** The way to the process broke before its end was told. */
 	| LostProcess;
+
+export interface ExitedProcess {
+	readonly kind: "exited";
+	readonly exitCode: number;
+	readonly signal?: string;
+	/** How many processes of the sandbox were killed for memory meanwhile. Left out: not known. */
+	readonly oomKills?: number;
+	/** How many processes the sandbox was refused meanwhile, for having too many. Left out: not known. */
+	readonly pidsRefused?: number;
+}
 
 export interface LostProcess {
 	readonly kind: "lost";

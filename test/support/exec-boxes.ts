@@ -24,6 +24,7 @@ export interface BoxChoice {
 	readonly image: string;
 	readonly user?: string;
 	readonly pids?: number;
+	readonly memoryBytes?: number;
 	readonly command?: readonly string[];
 	readonly env?: Readonly<Record<string, string>>;
 	readonly capAdd?: readonly string[];
@@ -53,7 +54,7 @@ export class Boxes {
 			labels: LABEL,
 			user: choice.user ?? "1000:1000",
 			workingDir: "/workspace",
-			memoryBytes: 512 * 1024 * 1024,
+			memoryBytes: choice.memoryBytes ?? 512 * 1024 * 1024,
 			cpus: 1,
 			pids: choice.pids ?? 256,
 			shmBytes: 64 * 1024 * 1024,

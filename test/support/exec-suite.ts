@@ -33,6 +33,9 @@ async function until(what: () => Promise<boolean>): Promise<void> {
 	expect.unreachable("it did not come about");
 }
 
+/** Holds more in memory than there is: a line without an end. */
+const EAT = "tail /dev/zero";
+
 export function execSuite(path: ExecPath): void {
 	const BUSYBOX = `sbxtest-exec-busybox:${randomBytes(4).toString("hex")}`;
 	const NO_SHELL = `sbxtest-exec-noshell:${randomBytes(4).toString("hex")}`;
@@ -305,7 +308,7 @@ export function execSuite(path: ExecPath): void {
 			const run = (nonce: string, command: string): string => `__sbx_run ${nonce} / m sh -c '${command}'`;
 			const script = [PREPARE, RUN_ONE, run("N1", "echo a; kill -9 $$"), run("N2", "echo b; exit 3")].join("\n");
 			const { stdout, stderr } = await box.exec(["sh", "-c", script]);
-			expect(stdout.replace(/ s\n/, "\n")).toMatch(/^N1 P\d+\na\nN1 137\nN2 P\d+\nb\nN2 3\n$/);
+			expect(stdout.replace(/( s)?( o\d+)?( p\d+)?\n/g, "\n")).toMatch(/^N1 P\d+\na\nN1 137\nN2 P\d+\nb\nN2 3\n$/);
 			expect(stderr).toBe("N1 P\nN1 E\nN2 P\nN2 E\n");
 		});
 
@@ -592,7 +595,30 @@ export function execSuite(path: ExecPath): void {
 		});
 	});
 
+	describe("out of memory", () => {
+		test("is told of the command that was hit and of no other", async () => {
+			const box = await boxes.make({ image: DEBIAN, memoryBytes: 64 * 1024 * 1024 });
+			const quiet = box.exec("sleep 4");
+			const killed = box.exec("kill -9 $$");
+			const [hit, child] = [await box.exec(["sh", "-c", `exec ${EAT}`]), await box.exec(`${EAT}; echo after`)];
+			expect(hit).toMatchObject({ exitCode: 137, oomKilled: true });
+			expect(child.stdout).toBe("after\n");
+			expect(await quiet).toMatchObject({ exitCode: 0, oomKilled: false });
+			expect(await killed).toMatchObject({ exitCode: 137, oomKilled: false });
+			expect(await box.exec(`${EAT}; echo after`)).toMatchObject({ exitCode: 0, oomKilled: true });
+			expect(await box.exec("true")).toMatchObject({ exitCode: 0, oomKilled: false });
+		});
+	});
+
 	describe("a fork bomb", () => {
+		test("is told as too many processes, and only then", async () => {
+			const box = await boxes.make({ image: DEBIAN, pids: 40 });
+			expect((await box.exec("true")).pidsExceeded).toBeUndefined();
+			const result = await box.exec("i=0; while [ $i -lt 80 ]; do sleep 1 & i=$((i+1)); done", { timeoutMs: 5000 });
+			expect(result.pidsExceeded).toBe(true);
+			await until(async () => (await box.exec("sleep 0.2")).pidsExceeded === undefined);
+		});
+
 		test("in the background fills the sandbox, and the next command still finds room", async () => {
 			const box = await boxes.make({ image: DEBIAN, pids: 64 });
 			await box.exec("f() { f | f & }; f", { timeoutMs: 3000 }).catch(() => {});
