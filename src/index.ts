@@ -7,6 +7,8 @@ export type { Processes, ProcessInfo } from "./exec/processes.js";
 export type { LogChunk } from "./exec/processes-logs.js";
 export type { LogsOptions, ProcessOptions, WaitOptions } from "./exec/processes-request.js";
 export type { Command, ExecInput, ExecOptions, ExecResult, TerminalSize } from "./exec/request.js";
+export type { Shell, ShellResult } from "./exec/shell.js";
+export type { ShellOptions, ShellRunOptions } from "./exec/shell-request.js";
 export type { SpawnedCommand, WebStreams } from "./exec/spawned-command.js";
 export type { SpawnOptions, TerminalSpawnOptions } from "./exec/spawned-request.js";
 export type { Terminal } from "./exec/spawned-terminal.js";

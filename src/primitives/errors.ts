@@ -56,6 +56,8 @@ export interface ErrorDetails {
 	readonly bad_cwd: { readonly name: string; readonly cwd: string };
 	/** What became of a command cannot be known. */
 	readonly exec_lost: { readonly name: string; readonly stdout?: string; readonly stderr?: string };
+	/** A stateful shell has been closed, or has ended by a command in it. */
+	readonly shell_ended: { readonly name: string };
 	readonly engine_unavailable: { readonly address: string; readonly reason: UnreachableCause };
 	readonly engine_failed: { readonly status: number; readonly failure: EngineFailure; readonly call: string };
 	readonly image_unavailable: { readonly reference: string; readonly reason: string };
@@ -89,6 +91,7 @@ const RETRYABLE: Readonly<Record<ErrorCode, boolean>> = {
 	stopped: false,
 	bad_cwd: false,
 	exec_lost: false,
+	shell_ended: false,
 	engine_unavailable: true,
 	engine_failed: false,
 	image_unavailable: true,

@@ -4,6 +4,8 @@ import { type CodeLanguage, type CodeOptions, normaliseCode } from "../exec/code
 import type { RunningCommand } from "../exec/commands.js";
 import { Processes, type ProcessHost } from "../exec/processes.js";
 import type { Command, ExecOptions, ExecRequest, ExecResult } from "../exec/request.js";
+import { Shell } from "../exec/shell.js";
+import { normaliseShell, type ShellOptions } from "../exec/shell-request.js";
 import { SpawnedCommand } from "../exec/spawned-command.js";
 import {
 	normaliseSpawn,
@@ -149,6 +151,32 @@ export class Sandbox implements AsyncDisposable {
 	 */
 	terminal(command?: Command, options: TerminalSpawnOptions = {}): Terminal {
 		return new Terminal(normaliseTerminal(command, options), this.#start);
+	}
+
+	/**
+	 * Opens a shell in which working directory, variables and functions live on from one `run()` to the next. Close it: it
+	 * keeps this process alive. Throws `invalid_input`; that it cannot be started is told by the first `run()`.
+	 *
+	 * @example
+	 * ```ts
+	 * import { Sandboxes } from "sandboxes";
+	 * const sandboxes = new Sandboxes({ root: "/var/tmp/sandboxes-example" });
+	 * const box = await sandboxes.create("shell");
+	 * await using shell = box.shell();
+	 * await shell.run("cd /tmp; greet() { echo hello from $PWD; }");
+	 * console.log((await shell.run("greet")).stdout.trim()); // hello from /tmp
+	 * const slow = await shell.run("sleep 60; cd /", { timeoutMs: 200 });
+	 * console.log(slow.timedOut, slow.shellEnded, (await shell.run("pwd")).stdout.trim()); // true false /tmp
+	 * await sandboxes.remove("shell");
+	 * ```
+	 */
+	shell(options: ShellOptions = {}): Shell {
+		const request = normaliseShell(options);
+		return new Shell(request, {
+			name: this.name,
+			launch: this.#start,
+			run: async (beside) => this.#context.commands.run(await this.#target(beside), beside),
+		});
 	}
 
 	/**
