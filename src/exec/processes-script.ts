@@ -25,20 +25,23 @@ __sbx_t=\${20}
 
 /**
  * Copies its input into `$1.<n>`, and begins another file when one nears `$2` bytes; the one before is kept, those before that go.
- * `dd` and not `cat`, because it can stop in time and loses nothing; it writes at once what it reads. Where no more can be
- * written the input is read on, so that the process never stands still for its log.
+ * `dd` and not `cat`, because it can stop in time and loses nothing; it writes at once what it reads. Twice no growth is the
+ * end of the input: once may be somebody's emptying of the file. Where no more can be written the input is read on, so that the
+ * process never stands still, or dies, for its log.
  */
 const KEEP = `__sbx_keep() {
-__sbx_at=0 __sbx_old=
+__sbx_at=0 __sbx_old= __sbx_z=
 while :; do
 __sbx_f=$1.$__sbx_at __sbx_n=0
 : >"$__sbx_f"
 while __sbx_r=$((($2 - __sbx_n) / 4096)); [ "$__sbx_r" -gt $(($2 / 65536)) ]; do
-dd bs=4096 count="$__sbx_r" >>"$__sbx_f" || exec cat
+dd bs=4096 count="$__sbx_r" >>"$__sbx_f" && [ -e "$__sbx_f" ] || exec cat
 __sbx_b=$__sbx_n
 __sbx_n=$(wc -c <"$__sbx_f")
 __sbx_n=$((__sbx_n))
-if [ "$__sbx_n" -eq "$__sbx_b" ]; then
+if [ "$__sbx_n" -ne "$__sbx_b" ]; then __sbx_z=
+elif [ -z "$__sbx_z" ]; then __sbx_z=1
+else
 : >"$1.end"
 return
 fi

@@ -123,7 +123,7 @@ export class Processes {
 		return toInfo({ spec, life: { pid, words: "" }, exit: undefined }, "running");
 	}
 
-	/** All processes whose output is still kept, the oldest first, ended ones too. Throws `engine_unavailable`, `exec_lost`. */
+	/** All processes whose output is still kept, the oldest first, ended ones too. Throws `gone`, `engine_unavailable`. */
 	async list(): Promise<ProcessInfo[]> {
 		const records = this.#files.list();
 		const alive = await this.#alive(records);
@@ -233,7 +233,10 @@ export class Processes {
 		return this.#files.find(asked) ?? this.#files.list().findLast(({ spec }) => spec.name === asked);
 	}
 
-	/** The ids of those that run, of those that are not known to have ended. Asks the sandbox once, and only when it must. */
+	/**
+	 * The ids of those that run, of those that are not known to have ended. Asks the sandbox once, and only when it must. Throws
+	 * `gone`: another container may be there by now, and they may be in it.
+	 */
 	async #alive(records: readonly ProcessRecord[]): Promise<ReadonlySet<string>> {
 		const open = records.filter(({ exit }) => !exit);
 		if (open.length === 0) return new Set();
@@ -248,7 +251,6 @@ export class Processes {
 			const { stdout } = (await this.#host.run(bare, request)) as ExecResult;
 			return new Set([...stdout.split("\n"), ...starting.map(({ spec }) => spec.id)]);
 		} catch (error) {
-			if (isSandboxError(error, "gone")) return new Set();
 			if (!isSandboxError(error, "stopped")) throw error;
 			return new Set(error.details.state === "paused" ? open.map(({ spec }) => spec.id) : []);
 		}
@@ -276,7 +278,12 @@ export class Processes {
 			containerAt = now;
 			if (!lookInside && (await this.#host.isRunning())) return "running";
 			aliveAt = now;
-			return this.#judged(record, await this.#alive([record])).state;
+			const alive = await this.#alive([record]).catch((error: unknown) => {
+				// What ran in a container that was removed runs no more.
+				if (isSandboxError(error, "gone")) return new Set<string>();
+				throw error;
+			});
+			return this.#judged(record, alive).state;
 		};
 	}
 

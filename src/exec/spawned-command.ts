@@ -51,10 +51,13 @@ export class SpawnedCommand implements AsyncDisposable {
 		this.stderr = this.#err.stream;
 		if (request.stdin !== undefined) this.stdin.destroy();
 		const { signal } = request;
+		const aborted = (): void => this.#disposal.abort(signal?.reason);
+		signal?.addEventListener("abort", aborted, { once: true });
+		if (signal?.aborted) aborted();
 		this.#running = launch({
 			...request,
 			stdin: request.stdin ?? this.#input.input,
-			signal: signal ? AbortSignal.any([signal, this.#disposal.signal]) : this.#disposal.signal,
+			signal: this.#disposal.signal,
 			onStdout: (chunk) => this.#out.push(chunk),
 			onStderr: (chunk) => this.#err.push(chunk),
 			encoding: "utf8",
@@ -66,6 +69,7 @@ export class SpawnedCommand implements AsyncDisposable {
 		this.#result = this.#running
 			.then((running) => running.result as Promise<ExecResult>)
 			.finally(() => {
+				signal?.removeEventListener("abort", aborted);
 				this.stdin.destroy();
 				this.#out.end();
 				this.#err.end();

@@ -207,6 +207,31 @@ describe.each(["dash", "bash", "busybox"] as const)("in a sandbox whose sh is %s
 			.toBe("early\nlate\n");
 	});
 
+	test("a log that is emptied or deleted neither stops nor ends its process", async () => {
+		const work =
+			'head -c 300000 /dev/zero; sleep 0.3; head -c 300000 /dev/zero; sleep 0.3; echo done >"$1"; echo end; exit 8';
+		const empties = ["sh", "-c", `: >~/.sandboxes/processes/$SANDBOXES_EXEC/stdout.0; ${work}`, "sh", "emptied"];
+		const emptied = await box.processes.start(empties, { maxLogBytes: 64 * 1024 });
+		expect((await ended(box, emptied)).exitCode).toBe(8);
+		expect((await logsOf(box, emptied.id, { tail: 1 })).stdout.toString()).toMatch(/\0*end\n$/);
+		const deletes = ["sh", "-c", `rm -r ~/.sandboxes/processes/$SANDBOXES_EXEC; ${work}`, "sh", "deleted"];
+		const deleted = await box.processes.start(deletes, { maxLogBytes: 64 * 1024 });
+		await expect
+			.poll(async () => (await box.exec("cat emptied deleted")).stdout, { timeout: 10_000 })
+			.toBe("done\ndone\n");
+		expect(await codeOf(box.processes.get(deleted.id))).toBe("not_found");
+	});
+
+	test("many are started at once, and each has its own", async () => {
+		const all = await Promise.all(
+			Array.from({ length: 12 }, (_, n) => box.processes.start(`echo ${n}; echo e${n} >&2; exit ${n}`)),
+		);
+		const ends = await Promise.all(all.map((info) => ended(box, info)));
+		expect(ends.map(({ exitCode }) => exitCode)).toEqual(all.map((_, n) => n));
+		const logs = await Promise.all(all.map(({ id }) => logsOf(box, id)));
+		expect(logs.map(({ stdout, stderr }) => `${stdout}${stderr}`)).toEqual(all.map((_, n) => `${n}\ne${n}\n`));
+	});
+
 	test("what keeps a process is not found by the command's own words", async () => {
 		const info = await box.processes.start(["sh", "-c", "exec sleep 83", "unmistakable"]);
 		expect((await ps(box)).match(/unmistakable/g)).toBeNull();
@@ -255,7 +280,9 @@ describe("from another process", () => {
 		const rebuilt = await fleet.sandboxes.create("stopped", { image: TEST_IMAGE, memory: MiB(700) });
 		expect(rebuilt.outcome).toBe("rebuilt");
 		expect((await logsOf(rebuilt, polite.id)).stdout.toString()).toBe("bye\n");
-		await box.stop();
+		const running = await rebuilt.processes.start("sleep 84");
+		expect(await codeOf(box.processes.list())).toBe("gone");
+		expect(await rebuilt.processes.remove(running.id)).toBe(true);
 		await rebuilt.stop();
 		expect(await rebuilt.processes.remove(polite.id)).toBe(true);
 		expect(await rebuilt.processes.remove(deaf.id)).toBe(true);

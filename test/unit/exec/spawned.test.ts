@@ -1,4 +1,4 @@
-import { once } from "node:events";
+import { getEventListeners, once } from "node:events";
 import { Readable } from "node:stream";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -180,6 +180,14 @@ describe("a handle", () => {
 		await expect(command.wait()).rejects.toBe(failure);
 		await expect(all(command.lines())).rejects.toBe(failure);
 		expect(command.stdin.destroyed).toBe(true);
+	});
+
+	test("leaves nothing on the caller's signal", async () => {
+		const { signal } = new AbortController();
+		const command = new SpawnedCommand(normaliseSpawn("true", { signal }), async () => Promise.reject(new Error("no")));
+		expect(getEventListeners(signal, "abort")).toHaveLength(1);
+		await command.wait().catch(() => {});
+		expect(getEventListeners(signal, "abort")).toHaveLength(0);
 	});
 
 	test("that is disposed of ends its command", async () => {
