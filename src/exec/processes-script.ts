@@ -53,7 +53,7 @@ done
 }`;
 
 /**
- * The process, and the wait for its end. What was written last shall be in the files before the end is told, but a child that holds
+ * The process, on streams 1 and 3, and the wait for its end, whose own words ("Terminated") lead nowhere. What was written last shall be in the files before the end is told, but a child that holds
  * the streams must not delay it for more than a second.
  *
  * The shells around it are only there to connect the pipes and would hold these open: they are killed once both pipes have their
@@ -64,6 +64,7 @@ __sbx_who
 __sbx_kp=$__sbx_p __sbx_kt=$__sbx_t
 (
 trap - ${SIGNALS}
+exec 2>&3 3>&-
 __sbx_who
 __sbx_n=0
 until [ -e "$2/stdout.0" ] && [ -e "$2/stderr.0" ] || [ "$__sbx_n" -gt 700 ]; do
@@ -79,7 +80,7 @@ command -v setsid >/dev/null && exec setsid -- "$@"
 exec "$@"
 )
 __sbx_n=$?
-exec >/dev/null 2>&1
+exec >/dev/null 3>&-
 __sbx_x=0
 until [ -e "$2/stdout.end" ] && [ -e "$2/stderr.end" ]; do
 [ "$__sbx_x" -gt 50 ] && break
@@ -106,7 +107,7 @@ __sbx_s=$__sbx_p
 {
 __sbx_who
 __sbx_g=$__sbx_p
-{ exec 2>&3 3>&-; __sbx_child "$@"; } | { exec >/dev/null 3>&-; __sbx_keep "$2/stdout" "$1"; }
+{ exec 2>/dev/null; __sbx_child "$@"; } | { exec >/dev/null 3>&-; __sbx_keep "$2/stdout" "$1"; }
 } 3>&1 | __sbx_keep "$2/stderr" "$1"
 ) } </dev/null >/dev/null 2>&1
 read -r __sbx_x <"$2/pid" && echo "$__sbx_x"`;

@@ -87,6 +87,8 @@ describe.each(["dash", "bash", "busybox"] as const)("in a sandbox whose sh is %s
 		for (const [command, status] of statuses) {
 			const info = await box.processes.start(command);
 			expect([command, (await ended(box, info)).exitCode]).toEqual([command, status]);
+			const { stderr } = await logsOf(box, info.id);
+			expect([command, stderr.length > 0]).toEqual([command, Array.isArray(command)]);
 		}
 		expect(await codeOf(box.processes.start("true", { cwd: "nowhere" }))).toBe("bad_cwd");
 	});
