@@ -3,8 +3,9 @@
  * no link is followed, nothing is taken for longer than it may be, and what makes no sense reads as not there.
  */
 import { closeSync, fstatSync, readSync } from "node:fs";
+import { join } from "node:path";
 import { isSandboxError, systemCode } from "../primitives/errors.js";
-import { within } from "../workspace/areas.js";
+import { unusable, within } from "../workspace/areas.js";
 import { type Directory, findStat, openFile, readNames } from "../workspace/fd-walk.js";
 import { removeTree } from "../workspace/remove-tree.js";
 import type { Command } from "./request.js";
@@ -144,7 +145,12 @@ export class ProcessFiles {
 	async remove(id: string): Promise<void> {
 		// Begun while the directory is open: the removal opens it by its descriptor, before it waits for anything.
 		const removal = within(this.#home, AREA, (area) => removeTree(area.at(id).toString()));
-		await removal;
+		try {
+			await removal;
+		} catch (error) {
+			if (!isSandboxError(error, "workspace_unusable")) throw error;
+			throw unusable(join(this.#home, ...AREA, id), error.details.reason, error);
+		}
 	}
 
 	#in<T>(id: string, work: (directory: Directory) => T): T | undefined {

@@ -112,11 +112,9 @@ export class Processes {
 			argv: exec.argv,
 			env: { ...droppedByShells(target.containerEnv), ...target.env, ...exec.env },
 		});
-		// What keeps the process is given none of its variables: PATH, IFS or LD_PRELOAD could break it.
-		const { env: _given, containerEnv: _dropped, ...bare } = target;
 		const { cwd, signal } = exec;
 		const request = normaliseExec(call.argv, { env: call.env, cwd, signal, maxOutputBytes: 64 * 1024 });
-		const result = (await this.#host.run(bare, request)) as ExecResult;
+		const result = (await this.#host.run(bareOf(target), request)) as ExecResult;
 		const life = this.#files.find(id)?.life;
 		const pid = life?.pid ?? Number(/^(\d+) /.exec(result.stdout)?.[1] ?? 0);
 		if (result.exitCode !== 0 || pid === 0) throw this.#notStarted(result);
@@ -224,8 +222,24 @@ export class Processes {
 			// Its keeper writes down the status before it goes.
 			await this.wait(id, { timeoutMs: STARTING_MS });
 		}
-		await this.#files.remove(id);
+		try {
+			await this.#files.remove(id);
+		} catch (error) {
+			// Files of the sandbox's root, which only that may delete.
+			if (!isSandboxError(error, "workspace_unusable") || !(await this.#removeInside(id))) throw error;
+		}
 		return true;
+	}
+
+	async #removeInside(id: string): Promise<boolean> {
+		const argv = ["rm", "-rf", "--", `${this.#host.homeInside}/.sandboxes/processes/${id}`];
+		try {
+			return (
+				(await this.#host.run(bareOf(await this.#host.target()), normaliseExec(argv, { cwd: "/" }))).exitCode === 0
+			);
+		} catch {
+			return false;
+		}
 	}
 
 	#record(idOrName: string): ProcessRecord | undefined {
@@ -246,9 +260,8 @@ export class Processes {
 		const lives = open.flatMap(({ spec, life }) => (life ? [`${spec.id}:${life.words}`] : []));
 		try {
 			// Nobody can look into a paused container; what was in it is still there.
-			const { env: _given, containerEnv: _dropped, ...bare } = await this.#host.target();
 			const request = normaliseExec(["sh", "-c", ALIVE, "sbx-alive", ...lives], { cwd: "/" });
-			const { stdout } = (await this.#host.run(bare, request)) as ExecResult;
+			const { stdout } = (await this.#host.run(bareOf(await this.#host.target()), request)) as ExecResult;
 			return new Set([...stdout.split("\n"), ...starting.map(({ spec }) => spec.id)]);
 		} catch (error) {
 			if (!isSandboxError(error, "stopped")) throw error;
@@ -316,6 +329,11 @@ function toInfo({ spec, life, exit }: ProcessRecord, state: ProcessInfo["state"]
 		...(exit && state === "exited" ? { exitCode: exit.exitCode, endedAt: new Date(exit.endedAtMs) } : {}),
 		startedAt: new Date(spec.startedAtMs),
 	});
+}
+
+/** The sandbox without its variables, for what shall not be led astray by them (PATH, IFS, LD_PRELOAD). */
+function bareOf({ env: _given, containerEnv: _dropped, ...bare }: CommandTarget): CommandTarget {
+	return bare;
 }
 
 /** Variables of the container whose names a shell does not hand on. */

@@ -1,6 +1,8 @@
+import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LogsOptions, ProcessInfo, Sandbox } from "../../src/index.js";
 import { isSandboxError, MiB } from "../../src/index.js";
@@ -8,6 +10,7 @@ import { startChild } from "../support/children.js";
 import { importBusybox } from "../support/exec-images.js";
 import { docker, makeFleet, TEST_IMAGE } from "../support/fleet.js";
 
+const run = promisify(execFile);
 const BUSYBOX = `sbxtest-processes-busybox:${randomBytes(4).toString("hex")}`;
 const fleet = makeFleet();
 
@@ -264,6 +267,19 @@ describe("from another process", () => {
 		expect((await logsOf(again, id)).stdout.toString()).toBe("from afar\ntold\n");
 		expect(await box.processes.get(id)).toMatchObject({ state: "exited" });
 	});
+
+	test.runIf(process.getuid?.() === 0)(
+		"a caller who is not root keeps and removes processes of a sandbox that is",
+		async () => {
+			const mine = makeFleet({ owner: 1000 });
+			const group = statSync("/var/run/docker.sock").gid;
+			const script = join(import.meta.dirname, "../support/processes-of-root.ts");
+			const as = ["--reuid=1000", "--regid=1000", `--groups=${group}`, process.execPath, "--import", "tsx", script];
+			const { stdout } = await run("setpriv", [...as, mine.root, mine.prefix], { env: { PATH: process.env["PATH"] } });
+			await mine.dispose();
+			expect(JSON.parse(stdout)).toEqual({ uid: 1000, exitCode: 3, output: "0\n", removed: true, left: [] });
+		},
+	);
 
 	test("the container's stop ends a process, and its state says how", async () => {
 		const box = await fleet.sandboxes.create("stopped", { image: TEST_IMAGE, stopGraceMs: 1000 });
