@@ -11,6 +11,7 @@ import { Terminal } from "../../src/exec/spawned-terminal.js";
 import { isSandboxError } from "../../src/primitives/errors.js";
 import { type Box, Boxes } from "../support/exec-boxes.js";
 import { importBusybox } from "../support/exec-images.js";
+import { makeFleet } from "../support/fleet.js";
 
 const NODE = "node:22-bookworm-slim";
 const BUSYBOX = `sbxtest-spawn-busybox:${randomBytes(4).toString("hex")}`;
@@ -221,4 +222,24 @@ test("a node text runs with arguments and stdin, long or short", async () => {
 		(await run(box, "node", `${"// filler\n".repeat(20_000)}import('/workspace/m.mjs').then((m) => console.log(m.x))`))
 			.stdout,
 	).toBe("5\n");
+});
+
+test("a python text runs with arguments and stdin, long or short, imports from the workspace and leaves nothing there", async () => {
+	const fleet = makeFleet();
+	try {
+		const box = await fleet.sandboxes.create("py", { runtime: "python" });
+		await box.exec("echo 'x = 5' >m.py");
+		const source = "import sys, m\nprint(sys.argv[1:], sys.stdin.read(), m.x, __name__)\nsys.exit(3)";
+		const end = await box.run("python", source, { args: ["a", "-b"], stdin: "in" });
+		expect(end).toMatchObject({ stdout: "['a', '-b'] in 5 __main__\n", exitCode: 3 });
+		const long = `${"# filler\n".repeat(20_000)}${source}`;
+		expect(await box.run("python", long, { args: ["a"] })).toMatchObject({
+			stdout: "['a']  5 __main__\n",
+			exitCode: 3,
+		});
+		expect((await box.run("python", "1/0")).stderr).toContain("ZeroDivisionError");
+		expect((await box.exec("ls -A")).stdout).toBe("m.py\n");
+	} finally {
+		await fleet.dispose();
+	}
 });
