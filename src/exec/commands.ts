@@ -29,6 +29,8 @@ export const EXEC_PATHS: readonly ExecPath[] = Object.freeze(["session", "engine
 export interface CommandsOptions {
 	/** How commands reach the sandbox: on sessions (default), or each by an exec of the engine. */
 	readonly path?: ExecPath;
+	/** How long an unused session stays, in ms. Default one minute. */
+	readonly sessionIdleMs?: number;
 	/** How processes are started. Left out: as `path` says. */
 	readonly starter?: ProcessStarter;
 	/** How commands are ended. Left out: by a script beside them. */
@@ -39,16 +41,26 @@ export class Commands {
 	readonly #engine: Engine;
 	readonly #starter: ProcessStarter;
 	readonly #ender: TreeEnder;
+	readonly #sessions: SessionStarter | undefined;
 	/** What runs now, by container. */
 	readonly #running = new Map<string, Set<CommandRun>>();
 
 	constructor(engine: Engine, options: CommandsOptions = {}) {
 		const shellLess = new Set<string>();
 		this.#engine = engine;
-		const sessions = options.path === "engine" ? undefined : new SessionStarter(engine, shellLess);
-		this.#starter = options.starter ?? sessions ?? new EngineStarter(engine, shellLess);
-		this.#ender =
-			options.ender ?? new ScriptEnder(engine, shellLess, sessions && ((...script) => sessions.script(...script)));
+		const { path, starter, ender, sessionIdleMs: idleMs } = options;
+		const sessions =
+			starter || path === "engine"
+				? undefined
+				: new SessionStarter(engine, shellLess, idleMs === undefined ? {} : { idleMs });
+		this.#sessions = sessions;
+		this.#starter = starter ?? sessions ?? new EngineStarter(engine, shellLess);
+		this.#ender = ender ?? new ScriptEnder(engine, shellLess, sessions && ((...script) => sessions.script(...script)));
+	}
+
+	/** Lets the sessions go: those that wait at once, the others after their commands. More are opened when they are needed. */
+	close(): void {
+		this.#sessions?.pool.close();
 	}
 
 	/** The checked form of a command and its options, frozen. Throws `invalid_input` before anything happens. */

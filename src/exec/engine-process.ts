@@ -29,6 +29,8 @@ export class EngineProcess implements StartedProcess {
 	#exec: RunningExec | undefined;
 	#closed = false;
 	#givenUp = false;
+	/** Whether the runner has told the end. */
+	#told = false;
 	#attempts = 0;
 
 	constructor(engine: Engine, target: CommandTarget, spec: ProcessSpec, sink: ExecSink, shellLess: ShellLess) {
@@ -72,7 +74,9 @@ export class EngineProcess implements StartedProcess {
 	close(): void {
 		this.#closed = true;
 		this.#givenUp = true;
-		this.#exec?.close();
+		// What the command left behind goes on and may speak: it is read to its end, as long as this process lives, and dropped.
+		if (this.#told) this.#exec?.unref();
+		else this.#exec?.close();
 		this.#pid.resolve(undefined);
 	}
 
@@ -87,7 +91,9 @@ export class EngineProcess implements StartedProcess {
 			if (scanner === out && scanner.start !== undefined) this.#pid.resolve(Number(scanner.start) || 0);
 			if (scanner.end === undefined) return;
 			open -= 1;
-			if (open === 0) this.#finish(toEnd(out));
+			if (open > 0) return;
+			this.#told = true;
+			this.#finish(toEnd(out));
 		};
 		const take = (scanner: SentinelScanner, pass: (chunk: Buffer) => void | Promise<void>) => (chunk: Buffer) => {
 			if (scanner.end !== undefined) return;

@@ -4,7 +4,7 @@
  * It runs in busybox ash, dash and bash, whatever the image's `sh` is. Its own lines on the command's streams begin with
  * a nonce that the command is not told: `<nonce> P<pid>` on stdout and `<nonce> P` on stderr when the command is about to
  * run, `<nonce> <status>` on stdout and `<nonce> E` on stderr when it has ended. A status without a `P` before it is
- * the runner's own: 125, the working directory cannot be entered. ` s` after the status says that a signal ended the command;
+ * the runner's own: 125, the working directory cannot be entered; 124, it would have begun too late. ` s` after the status says that a signal ended the command;
  * ` o<n>` and ` p<n>`, how many processes of the sandbox were meanwhile killed for memory and refused for their number, as its
  * cgroup counts them (version 1 or 2). `L` for a status: the shell which waited for it was killed.
  */
@@ -17,15 +17,23 @@ export const SET_VARIABLE = "__sbx_set";
 
 const SIGNALS = "HUP INT QUIT TERM USR1 USR2";
 
+/** Reads the time of `/proc/uptime` in hundredths of a second. */
+export const CLOCK = `__sbx_clock() {
+read -r __sbx_up __sbx_x </proc/uptime
+__sbx_up=\${__sbx_up%.*}\${__sbx_up#*.}
+}`;
+
 /**
  * Enters the working directory and becomes the command. Expects `$1` nonce, `$2` cwd, `$3` marker, then the command.
  * `/proc/self/stat` tells the pid of a subshell, which `$$` does not. `setsid` makes it the pid of a group and session too.
+ * `__sbx_t` is the time until which the command may begin, `-` or not set for any: later it does not, and the status is 124.
  * PWD, OLDPWD and SHLVL are the shell's doing: a process of its own would not have them.
  */
 const BECOME_COMMAND = `cd -P -- "$2" || exit 125
 read -r __sbx_p __sbx_x </proc/self/stat
 export ${MARKER_VARIABLE}="$3"
 unset PWD OLDPWD SHLVL ${SCRIPT_VARIABLE} ${SET_VARIABLE}
+[ "\${__sbx_t:--}" = - ] || { __sbx_clock; [ "$__sbx_up" -le "$__sbx_t" ]; } || exit 124
 echo "$1 P$__sbx_p"`;
 
 /**

@@ -10,7 +10,7 @@ const MAX_SESSIONS = 4;
 const PIDS_PER_SESSION = 16;
 /** What a sandbox needs for itself and keeps free for commands, before it has room for sessions. */
 const PIDS_KEPT = 16;
-/** How long a command waits for a session to become free: about half of what an exec of the engine costs. */
+/** How long commands wait while no session becomes free, before the first of them goes to the engine: half of what that costs. */
 const WAIT_MS = 25;
 /** How long an unused session stays. */
 const IDLE_MS = 60_000;
@@ -74,6 +74,7 @@ class BoxSessions {
 	readonly #idle = new Map<Session, NodeJS.Timeout>();
 	/** Commands that wait for a session, first come first served. */
 	readonly #waiting: ((session: Session | undefined) => void)[] = [];
+	#patience: NodeJS.Timeout | undefined;
 	#failures = 0;
 	#distrustedUntil = 0;
 
@@ -127,22 +128,29 @@ class BoxSessions {
 	async #wait(): Promise<Session | undefined> {
 		const { promise, resolve } = deferred<Session | undefined>();
 		this.#waiting.push(resolve);
-		const timer = setTimeout(() => {
-			const at = this.#waiting.indexOf(resolve);
-			if (at >= 0) this.#waiting.splice(at, 1);
-			resolve(undefined);
-		}, WAIT_MS);
-		try {
-			return await promise;
-		} finally {
-			clearTimeout(timer);
-		}
+		this.#patience ??= setTimeout(() => this.#goToEngine(), WAIT_MS);
+		return promise;
+	}
+
+	/** No session became free for a while: the command that has waited longest goes to the engine, which starts few at a time too. */
+	#goToEngine(): void {
+		this.#waiting.shift()?.(undefined);
+		if (this.#waiting.length > 0) this.#patience?.refresh();
+		else this.#stopWaiting();
+	}
+
+	#stopWaiting(): void {
+		clearTimeout(this.#patience);
+		this.#patience = undefined;
+		for (const waiting of this.#waiting.splice(0)) waiting(undefined);
 	}
 
 	#becameIdle(session: Session): void {
 		this.#failures = 0;
 		const waiting = this.#waiting.shift();
 		if (waiting) {
+			if (this.#waiting.length > 0) this.#patience?.refresh();
+			else this.#stopWaiting();
 			waiting(session);
 			return;
 		}
@@ -162,7 +170,7 @@ class BoxSessions {
 			this.#distrustedUntil = performance.now() + DISTRUST_MS;
 		}
 		if (this.#all.size > 0) return;
-		for (const waiting of this.#waiting.splice(0)) waiting(undefined);
+		this.#stopWaiting();
 		if (performance.now() >= this.#distrustedUntil) this.#forget();
 	}
 }

@@ -9,6 +9,9 @@ import type { ProcessEnd } from "./starter.js";
 /** How a command on a session ended; `not_run`: it has not begun and never will. */
 export type RunEnd = ProcessEnd | { readonly kind: "not_run" };
 
+/** The status of a command that did not begin before its deadline. */
+const TOO_LATE = 124;
+
 export class SessionRun {
 	readonly nonce: string;
 	readonly #sink: ExecSink;
@@ -76,8 +79,9 @@ export class SessionRun {
 		if (this.#over) return;
 		this.#over = true;
 		const end = toEnd(this.#out);
-		// Told to have been killed before the command began: the shell found no room for a process.
-		this.#finish(end.kind === "lost" && !this.hasStarted ? { kind: "not_run" } : end);
+		// It was too late, or the shell found no room for a process (which looks like having been killed).
+		const notRun = !this.hasStarted && (end.kind === "lost" || (end.kind === "exited" && end.exitCode === TOO_LATE));
+		this.#finish(notRun ? { kind: "not_run" } : end);
 		this.#onDone();
 	}
 

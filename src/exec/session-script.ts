@@ -5,13 +5,13 @@
  * The first line is the session's key. Every other is `<key> <nonce> <deadline> <input> <cwd> <marker> <word>… #<nonce>`: words
  * in shell quotes, which the closing nonce (a comment to the shell) shows to be complete. `read` takes bytes one by one in
  * all three shells, so nothing behind a line is swallowed. A line without the key (nothing that was left unread can be taken
- * for a command), without its closing nonce or past its deadline ends the session, and nothing of it has run.
+ * for a command) or without its closing nonce ends the session, and nothing of it has run. Past its deadline a command does not begin.
  *
  * After a command the loop says on stdout `<nonce> C <uptime>`: it waits for the next line; or `<nonce> D`: a process that
  * the command left behind holds the streams, so the loop takes no more and only waits for it to let go. Times are those of
  * `/proc/uptime` in hundredths of a second.
  */
-import { HELD, PREPARE, quoted, RUN_ONE, SCRIPT_VARIABLE, SET_VARIABLE } from "./runner.js";
+import { CLOCK, HELD, PREPARE, quoted, RUN_ONE, SCRIPT_VARIABLE, SET_VARIABLE } from "./runner.js";
 
 /**
  * SIGTERM ends it where it waits for a line, and after the command where one runs, so that a container that is stopped need not
@@ -24,10 +24,7 @@ ${RUN_ONE}
 ${HELD}
 __sbx_nl='
 '
-__sbx_clock() {
-read -r __sbx_up __sbx_x </proc/uptime
-__sbx_up=\${__sbx_up%.*}\${__sbx_up#*.}
-}
+${CLOCK}
 __sbx_one() {
 case $1 in
 -) shift; __sbx_run "$__sbx_id" "$@" ;;
@@ -41,8 +38,6 @@ while trap - TERM; [ -z "$__sbx_end" ] && IFS=' ' read -r __sbx_k __sbx_id __sbx
 trap __sbx_end=1 TERM
 [ "$__sbx_k" = "$__sbx_key" ] || exit
 case $__sbx_l in *" #$__sbx_id") ;; *) exit ;; esac
-__sbx_clock
-[ "$__sbx_t" = - ] || [ "$__sbx_up" -le "$__sbx_t" ] || exit
 eval "__sbx_one $__sbx_l"
 if __sbx_held; then
 echo "$__sbx_id D" >&8

@@ -6,10 +6,11 @@ import { SESSION_CALL, toLine } from "./session-script.js";
 import type { LostProcess } from "./starter.js";
 import { statusOf } from "./status.js";
 
-/** A line that the loop has not begun within this is not run any more: so it can be told of a paused sandbox that nothing runs. */
-const LEASE_MS = 900;
-/** How long a command may take to begin before the container is looked at. */
-const LOOK_MS = LEASE_MS + 100;
+/** A command that has not begun within this does not begin any more: so nothing has run where a sandbox is paused or a shell held up. */
+const LEASE_MS = 800;
+/** How long its first word may take to get here. */
+const TURN_MS = 50;
+const MARGIN_TURNS = 4;
 
 export interface SessionEvents {
 	/** It takes the next command. */
@@ -81,7 +82,7 @@ export class Session {
 		const deadline = Math.floor((uptimeMs + LEASE_MS) / 10);
 		this.#exec?.ref();
 		void this.#exec?.write(toLine(this.#key, run.nonce, deadline, body));
-		this.#watch = setTimeout(() => void this.#look(run), LOOK_MS);
+		this.#watch = setTimeout(() => this.#tooLate(run), LEASE_MS);
 		return run;
 	}
 
@@ -89,6 +90,14 @@ export class Session {
 	close(): void {
 		this.#end();
 		this.#exec?.close();
+	}
+
+	/** Takes no more commands. What the last one left behind goes on and may speak: it is read to its end, as long as this process lives, and dropped. */
+	#retire(): void {
+		this.#end();
+		this.#run = undefined;
+		this.#exec?.endInput();
+		this.#exec?.unref();
 	}
 
 	#begin(sink: ExecSink): SessionRun {
@@ -103,7 +112,7 @@ export class Session {
 	}
 
 	#take(stream: "out" | "err", chunk: Buffer): void | Promise<void> {
-		if (!this.#run) return this.#over ? undefined : this.close();
+		if (!this.#run) return this.#over ? undefined : this.#retire();
 		const rest = this.#run.take(stream, chunk);
 		if (rest instanceof Promise) return rest.then((bytes) => this.#after(stream, bytes));
 		this.#after(stream, rest);
@@ -129,7 +138,7 @@ export class Session {
 			this.#exec?.unref();
 			this.#events.onIdle(this);
 		} else if (!`${run.nonce} C `.startsWith(this.#tail.slice(0, run.nonce.length + 3)) || this.#tail.length > 80) {
-			this.close();
+			this.#retire();
 		}
 	}
 
@@ -149,16 +158,18 @@ export class Session {
 		return record === undefined ? { kind: "lost" } : { kind: "lost", watcherKilled: "seen" };
 	}
 
-	/** A command has not begun: nothing runs in a paused sandbox. In any other it is only slow. */
-	async #look(run: SessionRun): Promise<void> {
-		const record = await this.#engine.inspectContainer(this.#containerId).catch(() => undefined);
+	/**
+	 * A command that has not begun in time will not any more: the sandbox is paused, or the shell held up. Its first word may still
+	 * be on the way, where this process or the whole machine stood still: each turn lets it come in.
+	 */
+	#tooLate(run: SessionRun, turns = MARGIN_TURNS): void {
 		if (this.#run !== run || run.hasStarted || this.#over) return;
-		if (record?.state === "running") {
-			this.#watch = setTimeout(() => void this.#look(run), LOOK_MS);
+		if (turns > 0) {
+			this.#watch = setTimeout(() => this.#tooLate(run, turns - 1), TURN_MS);
 			return;
 		}
 		this.close();
-		await run.abandon({ kind: "not_run" });
+		void run.abandon({ kind: "not_run" });
 	}
 
 	#unwatch(): void {

@@ -25,6 +25,7 @@ export interface BoxChoice {
 	readonly user?: string;
 	readonly pids?: number;
 	readonly memoryBytes?: number;
+	readonly tmpfs?: Readonly<Record<string, string>>;
 	readonly command?: readonly string[];
 	readonly env?: Readonly<Record<string, string>>;
 	readonly capAdd?: readonly string[];
@@ -60,7 +61,7 @@ export class Boxes {
 			shmBytes: 64 * 1024 * 1024,
 			stopGraceMs: 10_000,
 			mounts: [{ source: workspace, target: "/workspace", readOnly: false }],
-			tmpfs: {},
+			tmpfs: choice.tmpfs ?? {},
 			network: "none",
 			ports: [],
 			readOnlyRoot: false,
