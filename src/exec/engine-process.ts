@@ -92,8 +92,12 @@ export class EngineProcess implements StartedProcess {
 			if (scanner.end === undefined) return;
 			open -= 1;
 			if (open > 0) return;
-			this.#told = true;
-			this.#finish(toEnd(out));
+			const end = toEnd(out);
+			// The shell's own child ended before the command began: there was no room for it.
+			const noRoom = end.kind === "lost" && out.start === undefined;
+			this.#told = !noRoom;
+			if (noRoom) void this.#noRoom("");
+			else this.#finish(end);
 		};
 		const take = (scanner: SentinelScanner, pass: (chunk: Buffer) => void | Promise<void>) => (chunk: Buffer) => {
 			if (scanner.end !== undefined) return;
@@ -115,6 +119,7 @@ export class EngineProcess implements StartedProcess {
 		const after = async (cause?: unknown): Promise<void> => {
 			await handOver(out.flush(), (chunk) => this.#sink.onStdout(chunk));
 			await handOver(err.flush(), (chunk) => this.#sink.onStderr(chunk));
+			if (open === 0) return;
 			if (out.end !== undefined) this.#finish(toEnd(out));
 			else if (!this.#closed) await this.#runnerWithoutEnd(exec, out, err, cause);
 		};
@@ -149,11 +154,16 @@ export class EngineProcess implements StartedProcess {
 		}
 		// A shell that cannot fork ends with 2 (dash, busybox) or 254 (bash) and says so where nobody reads it.
 		const noRoom = failure === "no_room" || (failure === undefined && [2, 254].includes(record.exitCode));
-		if (noRoom)
-			return this.#tryAgain(out.preamble || "sh: cannot start a process: the limit of processes is reached\n");
+		if (noRoom) return this.#noRoom(out.preamble);
 		if (failure !== undefined) return this.#notStarted(failure, out.preamble);
 		if (record.exitCode === 137) return this.#lost(cause, { watcherKilled: "seen" });
 		await this.#notStarted("other", out.preamble + err.preamble);
+	}
+
+	async #noRoom(said: string): Promise<void> {
+		await this.#tryAgain(said || "sh: cannot start a process: the limit of processes is reached\n").catch(
+			(cause: unknown) => this.#lost(cause),
+		);
 	}
 
 	async #tryAgain(explanation: string): Promise<void> {
