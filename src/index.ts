@@ -1,7 +1,17 @@
 /** The whole public surface: every name listed, types apart. */
 
 export type { ContainerState, PublishedPort } from "./engine/engine.js";
-export type { Command, ExecOptions, ExecResult } from "./exec/request.js";
+export type { CodeLanguage, CodeOptions } from "./exec/code.js";
+export type { ExecPath } from "./exec/commands.js";
+export type { Processes, ProcessInfo } from "./exec/processes.js";
+export type { LogChunk } from "./exec/processes-logs.js";
+export type { LogsOptions, ProcessOptions, WaitOptions } from "./exec/processes-request.js";
+export type { Command, ExecInput, ExecOptions, ExecResult, TerminalSize } from "./exec/request.js";
+export type { Shell, ShellResult } from "./exec/shell.js";
+export type { ShellOptions, ShellRunOptions } from "./exec/shell-request.js";
+export type { SpawnedCommand, WebStreams } from "./exec/spawned-command.js";
+export type { SpawnOptions, TerminalSpawnOptions } from "./exec/spawned-request.js";
+export type { Terminal } from "./exec/spawned-terminal.js";
 export type { ImageInfo, RuntimeSource } from "./images/images.js";
 export type { Clock } from "./primitives/clock.js";
 export type {

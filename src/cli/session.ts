@@ -47,6 +47,8 @@ export class Session {
 			...(root === undefined ? {} : { root }),
 			...(prefix === undefined ? {} : { prefix }),
 			...(engine === undefined ? {} : { engine }),
+			// A process that runs one command has nothing to gain from a shell that waits for the next.
+			exec: "engine",
 			onEvent: (event) => this.#heard(event),
 		});
 		return this.#sandboxes;

@@ -7,14 +7,16 @@ import { type Deferred, deferred } from "./deferred.js";
 import { fateOf, lost, type OutputSoFar, refusalOf } from "./fate.js";
 import { type InputPump, pumpInput } from "./input.js";
 import { OutputKeeper } from "./output.js";
-import type { ExecRequest, OutputListener, TerminalSize } from "./request.js";
+import type { ExecInput, ExecRequest, OutputListener, TerminalSize } from "./request.js";
 import { type ExecResult, toResult } from "./result.js";
-import type { CommandTarget, ProcessEnd, ProcessStarter, StartedProcess, TreeEnder } from "./starter.js";
+import type { CommandTarget, ExitedProcess, ProcessEnd, ProcessStarter, StartedProcess, TreeEnder } from "./starter.js";
 
 /** How long the last words of a command that was ended may take to arrive. */
 const LAST_WORDS_MS = 1000;
 /** How long a command that is to be ended may take to tell its pid; without one its marker must do. */
 const PID_MS = 1000;
+
+const KILLED: ExitedProcess = { kind: "exited", exitCode: 137, signal: "SIGKILL" };
 
 /** What ends a command that does not end by itself. */
 type Ending = { readonly kind: "timeout" } | { readonly kind: "thrown"; readonly error: unknown };
@@ -36,6 +38,8 @@ export class CommandRun {
 	readonly #process: Deferred<StartedProcess | undefined> = deferred();
 	#listening = true;
 	hasEnded = false;
+	/** Whether another command of this process ran in the sandbox at the same time. */
+	hadCompany = false;
 
 	constructor(parts: RunParts, target: CommandTarget, request: ExecRequest, marker: string) {
 		this.#parts = parts;
@@ -79,13 +83,15 @@ export class CommandRun {
 			const first = await Promise.race([process.ended, this.#ending.promise]);
 			const timedOut = first.kind === "timeout";
 			const end = first.kind === "timeout" || first.kind === "thrown" ? await this.#endAll(process, first) : first;
-			const { exitCode, signal: by } = await this.#status(process, end, timedOut);
+			const exited = await this.#status(process, end, timedOut);
 			return toResult({
 				stdout: this.#stdout,
 				stderr: this.#stderr,
-				exitCode,
-				signal: by,
+				exitCode: exited.exitCode,
+				signal: exited.signal,
 				timedOut,
+				oomKilled: this.#wasHit(exited, timedOut),
+				pidsExceeded: exited.pidsRefused === undefined ? undefined : exited.pidsRefused > 0,
 				durationMs: performance.now() - startedAt,
 				encoding: this.#request.encoding,
 			});
@@ -109,6 +115,7 @@ export class CommandRun {
 			cwd,
 			user: user ?? this.#target.user,
 			stdin: stdin !== undefined,
+			...(isBytes(stdin) ? { input: Buffer.from(stdin) } : {}),
 			terminal,
 			marker: this.#marker,
 		};
@@ -172,15 +179,11 @@ export class CommandRun {
 		}
 		if (ending.kind === "thrown") throw ending.error;
 		const end = await within(LAST_WORDS_MS, process.ended);
-		return end ?? { kind: "exited", exitCode: 137, signal: "SIGKILL" };
+		return end ?? KILLED;
 	}
 
-	async #status(
-		process: StartedProcess,
-		end: ProcessEnd,
-		timedOut: boolean,
-	): Promise<{ exitCode: number; signal: string | undefined }> {
-		if (end.kind === "exited") return { exitCode: end.exitCode, signal: end.signal };
+	async #status(process: StartedProcess, end: ProcessEnd, timedOut: boolean): Promise<ExitedProcess> {
+		if (end.kind === "exited") return end;
 		if (end.kind === "bad_cwd") {
 			const { cwd } = this.#request;
 			throw new SandboxError(
@@ -189,20 +192,32 @@ export class CommandRun {
 				{ details: { name: this.#target.name, cwd }, hint: "make it first, or leave cwd out for /workspace" },
 			);
 		}
+		if (end.kind === "refused") throw await refusalOf(this.#parts.engine, this.#target, end.error);
 		if (end.kind === "no_user") {
 			throw invalid("user", "a user the image knows, or uid:gid", this.#request.user ?? this.#target.user);
 		}
 		const error = await fateOf(this.#parts.engine, this.#target, end, this.#soFar());
 		if (error.code !== "exec_lost") throw error;
-		if (timedOut) return { exitCode: 137, signal: "SIGKILL" };
+		if (timedOut) return KILLED;
 		// Nobody waits for it any more: it must not go on unseen.
 		await this.#endAll(process, { kind: "thrown", error });
 		throw error;
 	}
 
+	/** The count is the sandbox's. Where other commands ran meanwhile, those were hit that a kill ended, unless it was ours. */
+	#wasHit(end: ExitedProcess, timedOut: boolean): boolean | undefined {
+		if (end.oomKills === undefined) return undefined;
+		return end.oomKills > 0 && (!this.hadCompany || (end.exitCode === 137 && !timedOut));
+	}
+
 	#soFar(): OutputSoFar {
 		return { stdout: this.#stdout.toText().text, stderr: this.#stderr.toText().text };
 	}
+}
+
+/** Whether all of an input is there already. */
+function isBytes(input: ExecInput | undefined): input is string | Uint8Array {
+	return typeof input === "string" || input instanceof Uint8Array;
 }
 
 function withOutput(error: unknown, output: OutputSoFar): unknown {

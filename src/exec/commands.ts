@@ -3,11 +3,12 @@ import { randomBytes } from "node:crypto";
 import type { Engine } from "../engine/engine.js";
 import { invalid } from "../primitives/checks.js";
 import { CommandRun } from "./command-run.js";
-import { EngineEnder } from "./engine-ender.js";
+import { ScriptEnder } from "./ender.js";
 import { EngineStarter } from "./engine-starter.js";
 import { checkedTerminal, type ExecRequest, normaliseExec, type TerminalSize } from "./request.js";
 import { type ExecResult, SIGNAL_NAMES } from "./result.js";
-import type { CommandTarget, ProcessStarter, TreeEnder } from "./starter.js";
+import { SessionStarter } from "./session-starter.js";
+import type { CommandTarget, EndSpec, ProcessStarter, TreeEnder } from "./starter.js";
 
 /** A command that runs. */
 export interface RunningCommand {
@@ -21,8 +22,16 @@ export interface RunningCommand {
 	resize(size: TerminalSize): Promise<void>;
 }
 
+/** `session`: commands go to shells that wait in the sandbox, where they can. `engine`: each is an exec of the engine. */
+export type ExecPath = "session" | "engine";
+export const EXEC_PATHS: readonly ExecPath[] = Object.freeze(["session", "engine"] as const);
+
 export interface CommandsOptions {
-	/** How processes are started. Left out: by an exec of the engine each. */
+	/** How commands reach the sandbox: on sessions (default), or each by an exec of the engine. */
+	readonly path?: ExecPath;
+	/** How long an unused session stays, in ms. Default one minute. */
+	readonly sessionIdleMs?: number;
+	/** How processes are started. Left out: as `path` says. */
 	readonly starter?: ProcessStarter;
 	/** How commands are ended. Left out: by a script beside them. */
 	readonly ender?: TreeEnder;
@@ -32,12 +41,26 @@ export class Commands {
 	readonly #engine: Engine;
 	readonly #starter: ProcessStarter;
 	readonly #ender: TreeEnder;
+	readonly #sessions: SessionStarter | undefined;
+	/** What runs now, by container. */
+	readonly #running = new Map<string, Set<CommandRun>>();
 
 	constructor(engine: Engine, options: CommandsOptions = {}) {
 		const shellLess = new Set<string>();
 		this.#engine = engine;
-		this.#starter = options.starter ?? new EngineStarter(engine, shellLess);
-		this.#ender = options.ender ?? new EngineEnder(engine, shellLess);
+		const { path, starter, ender, sessionIdleMs: idleMs } = options;
+		const sessions =
+			starter || path === "engine"
+				? undefined
+				: new SessionStarter(engine, shellLess, idleMs === undefined ? {} : { idleMs });
+		this.#sessions = sessions;
+		this.#starter = starter ?? sessions ?? new EngineStarter(engine, shellLess);
+		this.#ender = ender ?? new ScriptEnder(engine, shellLess, sessions && ((...script) => sessions.script(...script)));
+	}
+
+	/** Lets the sessions go: those that wait at once, the others after their commands. More are opened when they are needed. */
+	close(): void {
+		this.#sessions?.pool.close();
 	}
 
 	/** The checked form of a command and its options, frozen. Throws `invalid_input` before anything happens. */
@@ -70,7 +93,7 @@ export class Commands {
 		const stopResizing = request.terminal?.onResize?.((size) => void resize(size).catch(() => {}));
 		return {
 			pid: run.pid,
-			result: stopResizing ? run.run().finally(stopResizing) : run.run(),
+			result: this.#among(target.id, run).finally(() => stopResizing?.()),
 			kill: async (signalName = "TERM") => {
 				const name = signalName.replace(/^SIG/, "");
 				if (!SIGNAL_NAMES.has(name)) throw invalid("signal", "the name of a signal, as TERM or SIGINT", signalName);
@@ -79,5 +102,29 @@ export class Commands {
 			},
 			resize,
 		};
+	}
+
+	/** Ends all processes of one command, whoever started it. */
+	async end(target: CommandTarget, spec: EndSpec): Promise<readonly number[] | undefined> {
+		return this.#ender.end(target, spec);
+	}
+
+	/** Signals the process group of one command, whoever started it; `false` when there is none. */
+	async signal(target: CommandTarget, pid: number, signalName: string): Promise<boolean> {
+		return this.#ender.signal(target, pid, target.user, signalName);
+	}
+
+	/** Runs it, and lets commands that run at the same time know of each other. */
+	async #among(id: string, run: CommandRun): Promise<ExecResult | ExecResult<Buffer>> {
+		const all = this.#running.get(id) ?? new Set();
+		this.#running.set(id, all);
+		for (const other of all) other.hadCompany = run.hadCompany = true;
+		all.add(run);
+		try {
+			return await run.run();
+		} finally {
+			all.delete(run);
+			if (all.size === 0) this.#running.delete(id);
+		}
 	}
 }

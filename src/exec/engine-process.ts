@@ -1,18 +1,17 @@
 /** One process started by an exec of the engine: through the image's own shell, on a terminal, or directly where there is no shell. */
 import { randomBytes } from "node:crypto";
-import type { Engine, ExecRecord, ExecSink, ExecSpec, RunningExec } from "../engine/engine.js";
+import type { Engine, ExecSink, ExecSpec, RunningExec } from "../engine/engine.js";
 import { sleep } from "../primitives/abort.js";
 import { isSandboxError, messageOf } from "../primitives/errors.js";
 import { type Deferred, deferred } from "./deferred.js";
+import { exited, handOver, toEnd } from "./ends.js";
 import { mayBecomeSentence, type StartFailure, startFailure } from "./engine-sentence.js";
 import type { TerminalSize } from "./request.js";
-import { signalName } from "./result.js";
 import { MARKER_VARIABLE, ONE_SHOT, onTerminal, runnerCall } from "./runner.js";
 import { SentinelScanner } from "./scanner.js";
 import type { CommandTarget, LostProcess, ProcessEnd, ProcessSpec, StartedProcess } from "./starter.js";
+import { statusOf } from "./status.js";
 
-/** How long an exec whose stream has ended may take to have a status. */
-const STATUS_WAITS_MS = [0, 1, 2, 5, 10, 20, 50, 100, 200, 400, 800, 1600, 3200];
 /** How long a command that found no room for a process is tried again; nothing of it has run by then. */
 const NO_ROOM_WAITS_MS = [50, 100, 200, 400, 800, 1200, 1600];
 
@@ -30,6 +29,8 @@ export class EngineProcess implements StartedProcess {
 	#exec: RunningExec | undefined;
 	#closed = false;
 	#givenUp = false;
+	/** Whether the runner has told the end. */
+	#told = false;
 	#attempts = 0;
 
 	constructor(engine: Engine, target: CommandTarget, spec: ProcessSpec, sink: ExecSink, shellLess: ShellLess) {
@@ -73,7 +74,9 @@ export class EngineProcess implements StartedProcess {
 	close(): void {
 		this.#closed = true;
 		this.#givenUp = true;
-		this.#exec?.close();
+		// What the command left behind goes on and may speak: it is read to its end, as long as this process lives, and dropped.
+		if (this.#told) this.#exec?.unref();
+		else this.#exec?.close();
 		this.#pid.resolve(undefined);
 	}
 
@@ -88,7 +91,13 @@ export class EngineProcess implements StartedProcess {
 			if (scanner === out && scanner.start !== undefined) this.#pid.resolve(Number(scanner.start) || 0);
 			if (scanner.end === undefined) return;
 			open -= 1;
-			if (open === 0) this.#finish(toEnd(out));
+			if (open > 0) return;
+			const end = toEnd(out);
+			// The shell's own child ended before the command began: there was no room for it.
+			const noRoom = end.kind === "lost" && out.start === undefined;
+			this.#told = !noRoom;
+			if (noRoom) void this.#noRoom("");
+			else this.#finish(end);
 		};
 		const take = (scanner: SentinelScanner, pass: (chunk: Buffer) => void | Promise<void>) => (chunk: Buffer) => {
 			if (scanner.end !== undefined) return;
@@ -110,6 +119,7 @@ export class EngineProcess implements StartedProcess {
 		const after = async (cause?: unknown): Promise<void> => {
 			await handOver(out.flush(), (chunk) => this.#sink.onStdout(chunk));
 			await handOver(err.flush(), (chunk) => this.#sink.onStderr(chunk));
+			if (open === 0) return;
 			if (out.end !== undefined) this.#finish(toEnd(out));
 			else if (!this.#closed) await this.#runnerWithoutEnd(exec, out, err, cause);
 		};
@@ -128,7 +138,7 @@ export class EngineProcess implements StartedProcess {
 		err: SentinelScanner,
 		cause: unknown,
 	): Promise<void> {
-		const record = await this.#statusOf(exec.id);
+		const record = await statusOf(this.#engine, exec.id, () => this.#closed);
 		if (record === "gone") return this.#lost(cause, { execGone: true });
 		if (record?.exitCode === undefined || record.exitCode === null) return this.#lost(cause);
 		if (out.start !== undefined) {
@@ -144,11 +154,16 @@ export class EngineProcess implements StartedProcess {
 		}
 		// A shell that cannot fork ends with 2 (dash, busybox) or 254 (bash) and says so where nobody reads it.
 		const noRoom = failure === "no_room" || (failure === undefined && [2, 254].includes(record.exitCode));
-		if (noRoom)
-			return this.#tryAgain(out.preamble || "sh: cannot start a process: the limit of processes is reached\n");
+		if (noRoom) return this.#noRoom(out.preamble);
 		if (failure !== undefined) return this.#notStarted(failure, out.preamble);
 		if (record.exitCode === 137) return this.#lost(cause, { watcherKilled: "seen" });
 		await this.#notStarted("other", out.preamble + err.preamble);
+	}
+
+	async #noRoom(said: string): Promise<void> {
+		await this.#tryAgain(said || "sh: cannot start a process: the limit of processes is reached\n").catch(
+			(cause: unknown) => this.#lost(cause),
+		);
 	}
 
 	async #tryAgain(explanation: string): Promise<void> {
@@ -192,7 +207,7 @@ export class EngineProcess implements StartedProcess {
 		if (!exec) return;
 		this.#pid.resolve(0);
 		const after = async (cause?: unknown): Promise<void> => {
-			const record = await this.#statusOf(exec.id);
+			const record = await statusOf(this.#engine, exec.id, () => this.#closed);
 			const text = passing ? "" : Buffer.concat(held).toString("utf8");
 			const failure = record !== "gone" && record?.exitCode ? startFailure(text) : undefined;
 			if (failure === "no_room") return this.#tryAgain(text);
@@ -239,22 +254,6 @@ export class EngineProcess implements StartedProcess {
 		this.#finish(exited(failure === "not_found" || failure === "no_shell" ? 127 : 126, undefined));
 	}
 
-	/** The exec's record once it has a status; `"gone"` when the engine has forgotten it, which it does when the container ends. */
-	async #statusOf(execId: string): Promise<ExecRecord | "gone" | undefined> {
-		for (const wait of STATUS_WAITS_MS) {
-			if (wait > 0) await sleep(wait);
-			try {
-				const record = await this.#engine.inspectExec(execId);
-				if (!record.running) return record;
-			} catch (error) {
-				if (!isSandboxError(error, "engine_failed")) return undefined;
-				if (error.details.failure === "no_such_exec" || error.details.failure === "no_such_container") return "gone";
-			}
-			if (this.#closed) return undefined;
-		}
-		return undefined;
-	}
-
 	#lost(cause: unknown, what: Pick<LostProcess, "watcherKilled" | "execGone"> = {}): void {
 		this.#finish({ kind: "lost", ...what, ...(cause === undefined ? {} : { cause }) });
 	}
@@ -262,24 +261,5 @@ export class EngineProcess implements StartedProcess {
 	#finish(end: ProcessEnd): void {
 		this.#pid.resolve(undefined);
 		this.#ended.resolve(end);
-	}
-}
-
-function toEnd(out: SentinelScanner): ProcessEnd {
-	const [status = "", signaled] = (out.end ?? "L").split(" ");
-	if (!/^\d+$/.test(status)) return { kind: "lost", watcherKilled: "told" };
-	if (out.start === undefined && Number(status) === 125) return { kind: "bad_cwd" };
-	return exited(Number(status), signaled === "s" ? signalName(Number(status) - 128) : undefined);
-}
-
-function exited(exitCode: number, signal: string | undefined): ProcessEnd {
-	return { kind: "exited", exitCode, ...(signal === undefined ? {} : { signal }) };
-}
-
-/** Hands pieces over one after the other; a promise only when somebody asks to be waited for. */
-function handOver(pieces: readonly Buffer[], pass: (chunk: Buffer) => void | Promise<void>): void | Promise<void> {
-	for (const [index, piece] of pieces.entries()) {
-		const accepted = pass(piece);
-		if (accepted instanceof Promise) return accepted.then(() => handOver(pieces.slice(index + 1), pass));
 	}
 }

@@ -104,11 +104,14 @@ const KNOWN: Readonly<Record<keyof ExecOptions, true>> = {
 	terminal: true,
 };
 
+/** The names of all options of a command. */
+export const EXEC_OPTION_NAMES: readonly string[] = Object.keys(KNOWN);
+
 /** The checked form of a command and its options. Fails with `invalid_input` before anything happens. */
 export function normaliseExec(rawCommand: unknown, rawOptions: unknown = {}): ExecRequest {
 	const argv = checkedArgv(rawCommand);
 	const options = asRecord("options", rawOptions);
-	refuseUnknownKeys("exec", options, Object.keys(KNOWN));
+	refuseUnknownKeys("exec", options, EXEC_OPTION_NAMES);
 	const env = checkedEnv("env", options["env"]);
 	refuseTooMuch(argv, env);
 	return Object.freeze({

@@ -16,6 +16,14 @@ export interface ExecResult<T extends string | Buffer = string> {
 	readonly signal?: string;
 	/** Whether `timeoutMs` ended it. The output up to then is kept. */
 	readonly timedOut: boolean;
+	/**
+	 * Whether the kernel killed it, or a process it started, because the sandbox's memory was used up. Told by the sandbox's own
+	 * count of such kills; of commands that ran at the same time, it is those that were killed. Left out where it cannot be
+	 * told: on a terminal, in an image without a shell, under a runtime that does not count.
+	 */
+	readonly oomKilled?: boolean;
+	/** `true` when the sandbox's limit of processes was reached while it ran: some process could not be started. */
+	readonly pidsExceeded?: boolean;
 	/** Whether output is missing from the middle of `stdout` or `stderr`; `cut` says where. */
 	readonly truncated: boolean;
 	readonly cut?: { readonly stdout?: CutRange; readonly stderr?: CutRange };
@@ -48,6 +56,8 @@ export interface ResultParts {
 	readonly exitCode: number;
 	readonly signal: string | undefined;
 	readonly timedOut: boolean;
+	readonly oomKilled: boolean | undefined;
+	readonly pidsExceeded: boolean | undefined;
 	readonly durationMs: number;
 	readonly encoding: "utf8" | "buffer";
 }
@@ -58,6 +68,8 @@ export function toResult(parts: ResultParts): ExecResult<string> | ExecResult<Bu
 		exitCode: parts.exitCode,
 		...(parts.signal === undefined ? {} : { signal: parts.signal }),
 		timedOut: parts.timedOut,
+		...(parts.oomKilled === undefined ? {} : { oomKilled: parts.oomKilled }),
+		...(parts.pidsExceeded ? { pidsExceeded: true } : {}),
 		truncated: parts.stdout.truncated || parts.stderr.truncated,
 		durationMs: Math.round(parts.durationMs),
 		outputBytes: Object.freeze({ stdout: parts.stdout.totalBytes, stderr: parts.stderr.totalBytes }),

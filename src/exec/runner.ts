@@ -4,27 +4,36 @@
  * It runs in busybox ash, dash and bash, whatever the image's `sh` is. Its own lines on the command's streams begin with
  * a nonce that the command is not told: `<nonce> P<pid>` on stdout and `<nonce> P` on stderr when the command is about to
  * run, `<nonce> <status>` on stdout and `<nonce> E` on stderr when it has ended. A status without a `P` before it is
- * the runner's own: 125, the working directory cannot be entered. ` s` after the status says that a signal ended the command;
- * `L` for a status, that the shell which waited for it was killed.
+ * the runner's own: 125, the working directory cannot be entered; 124, it would have begun too late. ` s` after the status says that a signal ended the command;
+ * ` o<n>` and ` p<n>`, how many processes of the sandbox were meanwhile killed for memory and refused for their number, as its
+ * cgroup counts them (version 1 or 2). `L` for a status: the shell which waited for it was killed.
  */
 
 /** The variable every process of a command inherits, so that all of them can be found again. */
 export const MARKER_VARIABLE = "SANDBOXES_EXEC";
 
-const SCRIPT_VARIABLE = "__sbx_script";
-const SET_VARIABLE = "__sbx_set";
+export const SCRIPT_VARIABLE = "__sbx_script";
+export const SET_VARIABLE = "__sbx_set";
 
 const SIGNALS = "HUP INT QUIT TERM USR1 USR2";
+
+/** Reads the time of `/proc/uptime` in hundredths of a second. */
+export const CLOCK = `__sbx_clock() {
+read -r __sbx_up __sbx_x </proc/uptime
+__sbx_up=\${__sbx_up%.*}\${__sbx_up#*.}
+}`;
 
 /**
  * Enters the working directory and becomes the command. Expects `$1` nonce, `$2` cwd, `$3` marker, then the command.
  * `/proc/self/stat` tells the pid of a subshell, which `$$` does not. `setsid` makes it the pid of a group and session too.
+ * `__sbx_t` is the time until which the command may begin, `-` or not set for any: later it does not, and the status is 124.
  * PWD, OLDPWD and SHLVL are the shell's doing: a process of its own would not have them.
  */
 const BECOME_COMMAND = `cd -P -- "$2" || exit 125
 read -r __sbx_p __sbx_x </proc/self/stat
 export ${MARKER_VARIABLE}="$3"
 unset PWD OLDPWD SHLVL ${SCRIPT_VARIABLE} ${SET_VARIABLE}
+[ "\${__sbx_t:--}" = - ] || { __sbx_clock; [ "$__sbx_up" -le "$__sbx_t" ]; } || exit 124
 echo "$1 P$__sbx_p"`;
 
 /**
@@ -32,12 +41,27 @@ echo "$1 P$__sbx_p"`;
  * nowhere and which ignores ${SIGNALS}. What the waiting shell has to say of a signal ("Killed") goes into a
  * variable and never to the command's streams. Signals are ignored and not trapped, so that no moment is left open.
  */
-export const RUN_ONE = `__sbx_run() {
+export const RUN_ONE = `__sbx_read() {
+while read -r __sbx_k __sbx_v __sbx_x; do
+[ "$__sbx_k" = "$2" ] && eval "$3=$__sbx_v" && return
+done 2>/dev/null <"/sys/fs/cgroup/$1"
+}
+__sbx_count() {
+__sbx_o= __sbx_p=
+__sbx_read "$__sbx_of" oom_kill __sbx_o
+__sbx_read "$__sbx_pf" max __sbx_p
+}
+__sbx_of=memory.events __sbx_pf=pids.events
+[ -r /sys/fs/cgroup/memory.events ] || __sbx_of=memory/memory.oom_control __sbx_pf=pids/pids.events
+__sbx_run() {
+__sbx_count
+__sbx_ob=$__sbx_o __sbx_pb=$__sbx_p
 __sbx_m=$(
+trap '' TERM
 exec 2>&1
 (
 trap - ${SIGNALS}
-exec >&8 2>&9 8>&- 9>&-
+exec >&8 2>&9 7<&- 8>&- 9>&-
 ${BECOME_COMMAND}
 echo "$1 P" >&2
 shift 3
@@ -48,6 +72,9 @@ echo "#$?"
 )
 __sbx_s=
 case $__sbx_m in '#'*) ;; *'#'*) __sbx_s=' s' ;; *) __sbx_m='#L' ;; esac
+__sbx_count
+[ -z "$__sbx_ob" ] || [ "$__sbx_m" = '#L' ] || __sbx_s="$__sbx_s o$((__sbx_o - __sbx_ob))"
+[ -z "$__sbx_pb" ] || [ "$__sbx_m" = '#L' ] || __sbx_s="$__sbx_s p$((__sbx_p - __sbx_pb))"
 echo "$1 \${__sbx_m##*#}$__sbx_s" >&8
 echo "$1 E" >&9
 }`;
@@ -56,24 +83,31 @@ echo "$1 E" >&9
 export const PREPARE = `exec 8>&1 9>&2 >/dev/null 2>&1
 trap '' ${SIGNALS}`;
 
+/** Whether any other process of this user holds the streams 8 and 9, under whatever number, and the wait until none does. */
+export const HELD = `__sbx_held() {
+for __sbx_f in /proc/[0-9]*/fd/*; do
+case $__sbx_f in /proc/$$/*) continue ;; esac
+[ "$__sbx_f" -ef /proc/self/fd/8 ] || [ "$__sbx_f" -ef /proc/self/fd/9 ] && return 0
+done
+return 1
+}
+__sbx_linger() {
+__sbx_i=0
+while __sbx_held; do
+__sbx_i=$((__sbx_i + 1))
+if [ "$__sbx_i" -gt 20 ]; then sleep 1; else sleep 0.1 || sleep 1; fi
+done
+}`;
+
 /**
  * One command, then the wait for what it left behind: while a background child holds the streams, this process stays, because
  * the engine closes them soon after it goes and the child would die of SIGPIPE at its next word.
  */
 export const ONE_SHOT = `${PREPARE}
 ${RUN_ONE}
+${HELD}
 __sbx_run "$@"
-__sbx_held() {
-for __sbx_f in /proc/[0-9]*/fd/[12]; do
-[ "$__sbx_f" -ef /proc/self/fd/8 ] || [ "$__sbx_f" -ef /proc/self/fd/9 ] && return 0
-done
-return 1
-}
-__sbx_n=0
-while __sbx_held; do
-__sbx_n=$((__sbx_n + 1))
-if [ "$__sbx_n" -gt 20 ]; then sleep 1; else sleep 0.1 || sleep 1; fi
-done`;
+__sbx_linger`;
 
 /**
  * Becomes the command on a terminal, whose session leader it already is. The status is the process's own. An engine tells the

@@ -17,6 +17,7 @@ export class SentinelScanner {
 	#end: string | undefined;
 	#preamble: Buffer[] = [];
 	#preambleBytes = 0;
+	#rest: Buffer = Buffer.alloc(0);
 
 	constructor(nonce: string) {
 		this.#nonce = Buffer.from(nonce, "latin1");
@@ -30,6 +31,11 @@ export class SentinelScanner {
 	/** The line that ended the stream, without nonce and line end; `undefined` until it was seen. */
 	get end(): string | undefined {
 		return this.#end;
+	}
+
+	/** What followed the ending line within its chunk. */
+	get rest(): Buffer {
+		return this.#rest;
 	}
 
 	/** What came before the first line, as text, at most 64 KiB. */
@@ -60,6 +66,7 @@ export class SentinelScanner {
 			const line = lineEnd < 0 ? "" : rest.toString("latin1", from, from + lineEnd);
 			if (this.#accept(line.endsWith("\r") ? line.slice(0, -1) : line)) {
 				rest = rest.subarray(from + lineEnd + 1);
+				if (this.#end !== undefined) this.#rest = rest;
 			} else {
 				this.#pass(rest.subarray(at, at + 1), data);
 				rest = rest.subarray(at + 1);
@@ -82,7 +89,7 @@ export class SentinelScanner {
 			this.#start = line.slice(2);
 			return true;
 		}
-		if (/^ (?:\d{1,3}(?: s)?|L|E)$/.test(line)) {
+		if (/^ (?:\d{1,3}(?: s)?(?: o\d{1,10})?(?: p\d{1,10})?|L|E)$/.test(line)) {
 			this.#end = line.slice(1);
 			return true;
 		}

@@ -14,6 +14,8 @@ export interface CommandTarget {
 	readonly containerEnv?: Readonly<Record<string, string>>;
 	/** The user of every command that names none. Left out: the container's. */
 	readonly user?: string;
+	/** How many processes the sandbox may have. Left out: many. */
+	readonly pids?: number;
 }
 
 /** One process to be started. */
@@ -24,6 +26,8 @@ export interface ProcessSpec {
 	readonly cwd: string;
 	readonly user: string | undefined;
 	readonly stdin: boolean;
+	/** All of the input, where it is known from the start. It is still written by whoever writes any other. */
+	readonly input?: Uint8Array;
 	readonly terminal: TerminalSize | undefined;
 	/** A random word that every process of this command carries in its environment. */
 	readonly marker: string;
@@ -31,13 +35,25 @@ export interface ProcessSpec {
 
 /** How a process ended, as far as whoever started it can tell. */
 export type ProcessEnd =
-	| { readonly kind: "exited"; readonly exitCode: number; readonly signal?: string }
+	| ExitedProcess
 	/** The working directory cannot be entered; nothing has run. */
 	| { readonly kind: "bad_cwd" }
 	/** The image knows no such user; nothing has run. */
 	| { readonly kind: "no_user" }
+	/** The engine refuses to start it; nothing has run. */
+	| { readonly kind: "refused"; readonly error: unknown }
 	/** The way to the process broke before its end was told. */
 	| LostProcess;
+
+export interface ExitedProcess {
+	readonly kind: "exited";
+	readonly exitCode: number;
+	readonly signal?: string;
+	/** How many processes of the sandbox were killed for memory meanwhile. Left out: not known. */
+	readonly oomKills?: number;
+	/** How many processes the sandbox was refused meanwhile, for having too many. Left out: not known. */
+	readonly pidsRefused?: number;
+}
 
 export interface LostProcess {
 	readonly kind: "lost";

@@ -34,8 +34,8 @@ export type UnreachableCause =
 export interface ErrorDetails {
 	/** An argument was refused before anything happened. */
 	readonly invalid_input: { readonly field: string; readonly expected: string; readonly received?: string };
-	/** No sandbox of this name exists in this root and prefix. */
-	readonly not_found: { readonly name: string };
+	/** No sandbox of this name exists in this root and prefix; or no such background process in it. */
+	readonly not_found: { readonly name: string; readonly process?: string };
 	/** Something that is not ours stands where the sandbox would. It is never touched. */
 	readonly conflict: { readonly name: string; readonly containerId?: string; readonly containerName?: string };
 	/** This engine, image or platform cannot do what was asked. */
@@ -56,6 +56,8 @@ export interface ErrorDetails {
 	readonly bad_cwd: { readonly name: string; readonly cwd: string };
 	/** What became of a command cannot be known. */
 	readonly exec_lost: { readonly name: string; readonly stdout?: string; readonly stderr?: string };
+	/** A stateful shell has been closed, or has ended by a command in it. */
+	readonly shell_ended: { readonly name: string };
 	readonly engine_unavailable: { readonly address: string; readonly reason: UnreachableCause };
 	readonly engine_failed: { readonly status: number; readonly failure: EngineFailure; readonly call: string };
 	readonly image_unavailable: { readonly reference: string; readonly reason: string };
@@ -89,6 +91,7 @@ const RETRYABLE: Readonly<Record<ErrorCode, boolean>> = {
 	stopped: false,
 	bad_cwd: false,
 	exec_lost: false,
+	shell_ended: false,
 	engine_unavailable: true,
 	engine_failed: false,
 	image_unavailable: true,

@@ -1,6 +1,20 @@
 /** The handle: one container of one sandbox, as a caller holds it. Local and idempotent: leaving it ends nothing. */
 import type { PublishedPort } from "../engine/engine.js";
-import type { ExecOptions, ExecResult } from "../exec/request.js";
+import { type CodeLanguage, type CodeOptions, normaliseCode } from "../exec/code.js";
+import type { RunningCommand } from "../exec/commands.js";
+import { Processes, type ProcessHost } from "../exec/processes.js";
+import type { Command, ExecOptions, ExecRequest, ExecResult } from "../exec/request.js";
+import { Shell } from "../exec/shell.js";
+import { normaliseShell, type ShellOptions } from "../exec/shell-request.js";
+import { SpawnedCommand } from "../exec/spawned-command.js";
+import {
+	normaliseSpawn,
+	normaliseTerminal,
+	type SpawnOptions,
+	type TerminalSpawnOptions,
+} from "../exec/spawned-request.js";
+import { Terminal } from "../exec/spawned-terminal.js";
+import type { CommandTarget } from "../exec/starter.js";
 import type { Context } from "./context.js";
 import { findRow } from "./context.js";
 import { HOME_TARGET } from "./defaults.js";
@@ -52,6 +66,8 @@ export class Sandbox implements AsyncDisposable {
 	readonly reasons: readonly Reason[];
 	/** The published ports, with the host's side of each. */
 	readonly ports: readonly PublishedPort[];
+	/** Processes in the background, which go on when this process ends. */
+	readonly processes: Processes;
 	readonly #context: Context;
 	readonly #recorded: Recorded;
 	readonly #containerEnv: Readonly<Record<string, string>>;
@@ -71,6 +87,7 @@ export class Sandbox implements AsyncDisposable {
 		this.created = facts.fresh;
 		this.reasons = facts.reasons;
 		this.ports = facts.ports;
+		this.processes = new Processes(this.#processHost());
 	}
 
 	/**
@@ -90,14 +107,111 @@ export class Sandbox implements AsyncDisposable {
 	exec(command: string | readonly string[], options?: ExecOptions): Promise<ExecResult>;
 	async exec(command: string | readonly string[], options: ExecOptions = {}): Promise<ExecResult | ExecResult<Buffer>> {
 		const request = this.#context.commands.normalise(command, options);
-		const row = await findRow(this.#context, this.name);
-		const asOther = request.user !== undefined && request.user !== this.#recorded.shape.user;
-		const env = {
-			...(asOther ? { HOME: request.user === "root" ? "/root" : HOME_TARGET } : {}),
-			...row?.env,
-			...request.env,
-		};
-		return this.#context.commands.run({ id: this.id, name: this.name, env, containerEnv: this.#containerEnv }, request);
+		return this.#context.commands.run(await this.#target(request), request);
+	}
+
+	/**
+	 * Starts a command and gives a handle at once: its streams as they flow, its pid, its end. For what is spoken with while it runs;
+	 * what only has an answer is better asked with `exec()`.
+	 *
+	 * The command reads what is written to `stdin` until that is ended. Its output waits to be read. It ends with its time limit,
+	 * `options.signal`, or the `await using` block. For what should go on when this process ends, see {@link processes}.
+	 * Throws `invalid_input`; everything else is told by `wait()`, as `exec()` tells it.
+	 *
+	 * @example
+	 * ```ts
+	 * import { Sandboxes } from "sandboxes";
+	 * const sandboxes = new Sandboxes({ root: "/var/tmp/sandboxes-example" });
+	 * const box = await sandboxes.create("spawned");
+	 * await using sort = box.spawn(["sort", "-n"]);
+	 * sort.stdin.end("10\n9\n");
+	 * const lines: string[] = [];
+	 * for await (const line of sort.lines()) lines.push(line);
+	 * console.log(lines.join(" "), (await sort.wait()).exitCode); // 9 10 0
+	 * await sandboxes.remove("spawned");
+	 * ```
+	 */
+	spawn(command: Command, options: SpawnOptions = {}): SpawnedCommand {
+		return new SpawnedCommand(normaliseSpawn(command, options), this.#start);
+	}
+
+	/**
+	 * Opens a terminal, 80 by 24 unless said otherwise, and runs a shell (bash where there is one) or `command` on it. `TERM` is
+	 * `xterm-256color` unless given. The size holds from the start. Throws as {@link spawn}.
+	 *
+	 * @example
+	 * ```ts
+	 * import { Sandboxes } from "sandboxes";
+	 * const sandboxes = new Sandboxes({ root: "/var/tmp/sandboxes-example" });
+	 * const box = await sandboxes.create("terminal");
+	 * await using terminal = box.terminal(["sh"], { columns: 120, rows: 40 });
+	 * let shown = "";
+	 * terminal.onData((chunk) => (shown += chunk));
+	 * await terminal.write("stty size; exit 3\n");
+	 * console.log((await terminal.wait()).exitCode, shown.includes("40 120")); // 3 true
+	 * await sandboxes.remove("terminal");
+	 * ```
+	 */
+	terminal(command?: Command, options: TerminalSpawnOptions = {}): Terminal {
+		return new Terminal(normaliseTerminal(command, options), this.#start);
+	}
+
+	/**
+	 * Opens a shell in which working directory, variables and functions live on from one `run()` to the next. Close it: it
+	 * keeps this process alive. Throws `invalid_input`; that it cannot be started is told by the first `run()`.
+	 *
+	 * @example
+	 * ```ts
+	 * import { Sandboxes } from "sandboxes";
+	 * const sandboxes = new Sandboxes({ root: "/var/tmp/sandboxes-example" });
+	 * const box = await sandboxes.create("shell");
+	 * await using shell = box.shell();
+	 * await shell.run("cd /tmp; greet() { echo hello from $PWD; }");
+	 * console.log((await shell.run("greet")).stdout.trim()); // hello from /tmp
+	 * const slow = await shell.run("sleep 60; cd /", { timeoutMs: 200 });
+	 * console.log(slow.timedOut, slow.shellEnded, (await shell.run("pwd")).stdout.trim()); // true false /tmp
+	 * await sandboxes.remove("shell");
+	 * ```
+	 */
+	shell(options: ShellOptions = {}): Shell {
+		const request = normaliseShell(options);
+		return new Shell(request, {
+			name: this.name,
+			launch: this.#start,
+			run: async (beside) => this.#context.commands.run(await this.#target(beside), beside),
+		});
+	}
+
+	/**
+	 * Runs program text and gives its result, as {@link exec} does. The text is in no file: nothing is written into the workspace
+	 * but what the program writes. It runs in `/workspace` and can import what is there. Up to 128 KiB of text can have `stdin`
+	 * beside it; longer text takes its place, and the program then reads an end of file.
+	 *
+	 * `python` is the image's `python3`. A language that the image does not have is exit code 127. Throws as {@link exec}.
+	 *
+	 * @example
+	 * ```ts
+	 * import { Sandboxes } from "sandboxes";
+	 * const sandboxes = new Sandboxes({ root: "/var/tmp/sandboxes-example" });
+	 * const box = await sandboxes.create("code");
+	 * const { stdout } = await box.run("node", "console.log(process.argv[1].length)", { args: ["four"] });
+	 * console.log(stdout.trim()); // 4
+	 * await sandboxes.remove("code");
+	 * ```
+	 */
+	run(
+		language: CodeLanguage,
+		source: string,
+		options: CodeOptions & { readonly encoding: "buffer" },
+	): Promise<ExecResult<Buffer>>;
+	run(language: CodeLanguage, source: string, options?: CodeOptions): Promise<ExecResult>;
+	async run(
+		language: CodeLanguage,
+		source: string,
+		options: CodeOptions = {},
+	): Promise<ExecResult | ExecResult<Buffer>> {
+		const request = normaliseCode(language, source, options);
+		return this.#context.commands.run(await this.#target(request), request);
 	}
 
 	/**
@@ -118,4 +232,37 @@ export class Sandbox implements AsyncDisposable {
 
 	/** Does nothing to the sandbox: a name is shared, so leaving a block never ends it. */
 	async [Symbol.asyncDispose](): Promise<void> {}
+
+	readonly #start = async (request: ExecRequest): Promise<RunningCommand> =>
+		this.#context.commands.start(await this.#target(request), request);
+
+	#processHost(): ProcessHost {
+		const { commands, engine, workspaces, clock } = this.#context;
+		return {
+			name: this.name,
+			home: workspaces.homePath(this.#recorded.workspaceId),
+			homeInside: HOME_TARGET,
+			nowMs: () => clock.nowMs(),
+			target: () => this.#target({ user: undefined }),
+			run: (target, request) => commands.run(target, request),
+			end: (target, spec) => commands.end(target, spec),
+			signal: (target, pid, signalName) => commands.signal(target, pid, signalName),
+			isRunning: async () => {
+				const state = (await engine.inspectContainer(this.id))?.state;
+				return state === "running" || state === "paused";
+			},
+		};
+	}
+
+	/** This sandbox for a command: with the variables that hold now. */
+	async #target(request: Pick<ExecRequest, "user">): Promise<CommandTarget> {
+		const row = await findRow(this.#context, this.name);
+		const asOther = request.user !== undefined && request.user !== this.#recorded.shape.user;
+		const env = {
+			...(asOther ? { HOME: request.user === "root" ? "/root" : HOME_TARGET } : {}),
+			...row?.env,
+		};
+		const { pids } = this.#recorded.shape;
+		return { id: this.id, name: this.name, env, containerEnv: this.#containerEnv, pids };
+	}
 }

@@ -1,7 +1,7 @@
 /** The class: names that users choose, mapped to containers over persistent workspaces. */
 import { connectEngine } from "../engine/docker-engine.js";
 import type { Engine } from "../engine/engine.js";
-import { Commands } from "../exec/commands.js";
+import { Commands, EXEC_PATHS, type ExecPath } from "../exec/commands.js";
 import { type ImageInfo, Images, type RuntimeSource } from "../images/images.js";
 import { asRecord, invalid, refuseUnknownKeys } from "../primitives/checks.js";
 import { type Clock, toWholeClock } from "../primitives/clock.js";
@@ -39,6 +39,11 @@ export interface SandboxesOptions {
 		| undefined;
 	/** More runtimes, or others under the shipped names: an image reference, or a folder with a Dockerfile. */
 	readonly images?: Readonly<Record<string, RuntimeSource>> | undefined;
+	/**
+	 * How commands reach a sandbox. `session` (default): shells that wait inside take them, in milliseconds; what a shell is
+	 * not for goes by the engine. `engine`: each is an exec of the engine. Results are the same.
+	 */
+	readonly exec?: ExecPath | undefined;
 	readonly clock?: Clock | undefined;
 	/** Told of what happens. What it throws is dropped. */
 	readonly onEvent?: EventSink | undefined;
@@ -64,7 +69,7 @@ export interface RuntimeImages {
 	build(runtime: string, options?: ProgressCallOptions): Promise<ImageInfo>;
 }
 
-const KNOWN_OPTIONS = ["root", "prefix", "engine", "defaults", "images", "clock", "onEvent"];
+const KNOWN_OPTIONS = ["root", "prefix", "engine", "defaults", "images", "exec", "clock", "onEvent"];
 
 /**
  * Named sandboxes of one root and one prefix.
@@ -91,6 +96,7 @@ export class Sandboxes {
 	readonly images: RuntimeImages;
 	readonly #engine: Engine;
 	readonly #images: Images;
+	readonly #execPath: ExecPath;
 	readonly #clock: Clock;
 	readonly #emit: EventSink;
 	readonly #requestContext: RequestContext;
@@ -102,6 +108,9 @@ export class Sandboxes {
 		this.root = resolveRootPath(raw["root"]);
 		this.prefix = parsePrefix(raw["prefix"] ?? DEFAULT_PREFIX);
 		this.#engine = toEngine(options.engine);
+		const execPath = options.exec ?? "session";
+		if (!EXEC_PATHS.includes(execPath)) throw invalid("exec", `"session" or "engine"`, execPath);
+		this.#execPath = execPath;
 		this.#clock = toWholeClock(options.clock);
 		if (options.onEvent !== undefined && typeof options.onEvent !== "function")
 			throw invalid("onEvent", "a function", options.onEvent);
@@ -296,7 +305,7 @@ export class Sandboxes {
 			prefix: this.prefix,
 			engine: this.#engine,
 			images: this.#images,
-			commands: new Commands(this.#engine),
+			commands: new Commands(this.#engine, { path: this.#execPath }),
 			clock: this.#clock,
 			emit: this.#emit,
 		}).catch((error: unknown) => {

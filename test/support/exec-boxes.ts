@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connectEngine } from "../../src/engine/docker-engine.js";
 import type { Engine } from "../../src/engine/engine.js";
-import { Commands } from "../../src/exec/commands.js";
+import { Commands, type ExecPath } from "../../src/exec/commands.js";
 import type { ExecOptions, ExecResult } from "../../src/exec/request.js";
 import type { CommandTarget } from "../../src/exec/starter.js";
 import { SUPERVISOR_COMMAND } from "../../src/exec/supervisor.js";
@@ -24,6 +24,8 @@ export interface BoxChoice {
 	readonly image: string;
 	readonly user?: string;
 	readonly pids?: number;
+	readonly memoryBytes?: number;
+	readonly tmpfs?: Readonly<Record<string, string>>;
 	readonly command?: readonly string[];
 	readonly env?: Readonly<Record<string, string>>;
 	readonly capAdd?: readonly string[];
@@ -31,9 +33,13 @@ export interface BoxChoice {
 
 export class Boxes {
 	readonly engine: Engine = connectEngine();
-	readonly commands = new Commands(this.engine);
+	readonly commands: Commands;
 	readonly #ids: string[] = [];
 	readonly #workspaces: string[] = [];
+
+	constructor(path: ExecPath = "session") {
+		this.commands = new Commands(this.engine, { path });
+	}
 
 	async make(choice: BoxChoice): Promise<Box> {
 		const name = `sbxtest-exec-${randomBytes(6).toString("hex")}`;
@@ -49,13 +55,13 @@ export class Boxes {
 			labels: LABEL,
 			user: choice.user ?? "1000:1000",
 			workingDir: "/workspace",
-			memoryBytes: 512 * 1024 * 1024,
+			memoryBytes: choice.memoryBytes ?? 512 * 1024 * 1024,
 			cpus: 1,
 			pids: choice.pids ?? 256,
 			shmBytes: 64 * 1024 * 1024,
 			stopGraceMs: 10_000,
 			mounts: [{ source: workspace, target: "/workspace", readOnly: false }],
-			tmpfs: {},
+			tmpfs: choice.tmpfs ?? {},
 			network: "none",
 			ports: [],
 			readOnlyRoot: false,

@@ -63,7 +63,14 @@ describe("kept output", () => {
 });
 
 describe("a result", () => {
-	const parts = { exitCode: 3, signal: undefined, timedOut: false, durationMs: 1.4 } as const;
+	const told = {
+		exitCode: 3,
+		signal: undefined,
+		timedOut: false,
+		oomKilled: undefined,
+		pidsExceeded: undefined,
+	} as const;
+	const parts = { ...told, durationMs: 1.4 };
 
 	test("holds strings or bytes, is frozen, and leaves out what is not known", () => {
 		const stdout = kept(10, [Buffer.from("é")]);

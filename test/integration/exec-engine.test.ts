@@ -1,0 +1,3 @@
+import { execSuite } from "../support/exec-suite.js";
+
+execSuite("engine");
