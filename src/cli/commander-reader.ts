@@ -49,7 +49,7 @@ function addCommand(program: Command, spec: CommandSpec): Command {
 	const command = group.command(second ?? first).description(spec.description);
 	if (spec.alias) command.alias(spec.alias);
 	if (spec.usage) command.usage(spec.usage);
-	if (spec.argument) command.argument(spec.argument.form, spec.argument.description);
+	for (const { form, description } of spec.arguments ?? []) command.argument(form, description);
 	return command;
 }
 

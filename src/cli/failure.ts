@@ -14,17 +14,17 @@ export interface Failure {
 	readonly record?: object;
 }
 
-/** How a failure ends the program; `exec` has statuses of its own, apart from those of the command it ran. */
-export function toFailure(error: unknown, isExec: boolean): Failure {
+/** How a failure ends the program; a command that passes a status on tells its own failures apart from that. */
+export function toFailure(error: unknown, passesStatus: boolean): Failure {
 	if (error instanceof BrokenPipe) return { status: STATUS.brokenPipe };
 	if (error instanceof Interrupted) {
 		const { message, signal } = error;
 		return { status: signalStatus(signal), message, record: { code: "interrupted", message, signal } };
 	}
-	if (isCommanderError(error)) return toUsageFailure(error, isExec);
+	if (isCommanderError(error)) return toUsageFailure(error, passesStatus);
 	if (isSandboxError(error)) {
 		const { code, message, hint } = error;
-		const status = isExec ? STATUS.execFailed : statusOf(code);
+		const status = passesStatus ? STATUS.ownFailure : statusOf(code);
 		const record = error.toJSON();
 		// One line says all there is: programs show it where an answer was expected.
 		if (code === "engine_unavailable" && hint !== undefined)
@@ -32,7 +32,7 @@ export function toFailure(error: unknown, isExec: boolean): Failure {
 		return { status, message, ...(hint === undefined ? {} : { hint }), record };
 	}
 	const message = error instanceof Error ? describe(error) : String(error);
-	return { status: isExec ? STATUS.execFailed : STATUS.failed, message, record: { code: "internal", message } };
+	return { status: passesStatus ? STATUS.ownFailure : STATUS.failed, message, record: { code: "internal", message } };
 }
 
 /** The lines for stderr: for people, or with `--json` one line for programs. */
@@ -58,9 +58,9 @@ function isCommanderError(error: unknown): error is CommanderFailure {
 }
 
 /** Commander's sentence, its suggestion as the hint. Help and version that were asked for are no failure. */
-function toUsageFailure(error: CommanderFailure, isExec: boolean): Failure {
+function toUsageFailure(error: CommanderFailure, passesStatus: boolean): Failure {
 	if (error.exitCode === 0) return { status: STATUS.ok };
-	const status = isExec ? STATUS.execFailed : STATUS.usage;
+	const status = passesStatus ? STATUS.ownFailure : STATUS.usage;
 	if (error.code === "commander.help") return { status };
 	const [first = "", suggestion] = error.message.split("\n");
 	const message = first.replace(/^error: /, "");

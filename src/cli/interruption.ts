@@ -31,3 +31,13 @@ export function listenForSignals(signals: Signals, tell: (interrupted: Interrupt
 	for (const { signal, listener } of listeners) signals.once(signal, listener);
 	return dispose;
 }
+
+/** The work's outcome, or at once the signal's reason, for work that cannot be given a signal. It may then go on by itself. */
+export function orInterrupted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+	return new Promise((resolve, reject) => {
+		const abort = (): void => reject(signal.reason);
+		if (signal.aborted) abort();
+		signal.addEventListener("abort", abort, { once: true });
+		work.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
+	});
+}

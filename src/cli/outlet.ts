@@ -33,15 +33,19 @@ export class Outlet {
 		return this.#open().columns;
 	}
 
-	/** Resolves when more may be written. What is written after the reader went away is dropped. */
-	async write(data: string | Uint8Array): Promise<void> {
+	/** Resolves when more may be written, or the signal aborts. What is written after the reader went away is dropped. */
+	async write(data: string | Uint8Array, signal?: AbortSignal): Promise<void> {
 		if (this.#closed || data.length === 0) return;
 		if (!this.#stream && typeof data === "string" && this.#options.writeAtOnce?.(data)) return;
 		const stream = this.#open();
-		if (stream.write(data)) return;
+		if (stream.write(data) || signal?.aborted) return;
 		await this.#until((done) => {
 			stream.once("drain", done);
-			return () => stream.off("drain", done);
+			signal?.addEventListener("abort", done, { once: true });
+			return () => {
+				stream.off("drain", done);
+				signal?.removeEventListener("abort", done);
+			};
 		});
 	}
 

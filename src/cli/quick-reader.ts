@@ -78,8 +78,8 @@ function findCommand(
 	return undefined;
 }
 
-function takes({ argument }: CommandSpec, count: number): boolean {
-	if (!argument) return count === 0;
-	if (argument.form.endsWith("...]")) return true;
-	return argument.form.endsWith("...>") ? count > 0 : count === 1;
+function takes({ arguments: all = [] }: CommandSpec, count: number): boolean {
+	const least = all.filter(({ form }) => form.startsWith("<")).length;
+	const anyMore = all.at(-1)?.form.includes("...") ?? false;
+	return count === least || (count > least && anyMore);
 }

@@ -9,6 +9,7 @@ import { Outlet } from "./outlet.js";
 import { readQuickly } from "./quick-reader.js";
 import { Session } from "./session.js";
 import type { Chosen, CommandSpec } from "./spec.js";
+import { PASSING_COMMANDS } from "./statuses.js";
 import { splitWords } from "./words.js";
 
 /** How long output that nobody takes is waited for after a signal. */
@@ -42,7 +43,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
 			session.clearProgress();
 		}
 	} catch (error) {
-		const failure = toFailure(error, words.name === "exec");
+		const failure = toFailure(error, PASSING_COMMANDS.has(words.name ?? ""));
 		if (io.env["SANDBOXES_DEBUG"] && error instanceof Error) await err.write(`${error.stack}\n`);
 		await err.write(printFailure(failure, words.own.includes("--json")));
 		return failure.status;

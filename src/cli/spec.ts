@@ -10,6 +10,13 @@ export interface OptionSpec {
 	readonly parse?: (text: string, previous: never) => unknown;
 }
 
+/** A word of a command that is no option. */
+interface ArgumentSpec {
+	/** `<name>` is one word; as the last, `<name...>` is one or more and `[name...]` any number. */
+	readonly form: string;
+	readonly description: string;
+}
+
 /** A command as it was called. */
 export interface Call<Flags> {
 	readonly session: Session;
@@ -29,8 +36,8 @@ export interface CommandSpec {
 	/** Another name for its last word. */
 	readonly alias?: string;
 	readonly description: string;
-	/** `<name>` is one word, `<name...>` one or more, `[name...]` any number. */
-	readonly argument?: { readonly form: string; readonly description: string };
+	/** Left out where it takes none. */
+	readonly arguments?: readonly ArgumentSpec[];
 	readonly usage?: string;
 	/** Made when they are asked for, where they are many. */
 	readonly options: readonly OptionSpec[];

@@ -8,13 +8,16 @@ export const STATUS = {
 	usage: 2,
 	/** No engine answers. */
 	engineUnavailable: 3,
-	/** `exec`: the time limit ended the command. */
-	execTimedOut: 124,
-	/** `exec`: any failure of our own, bad words and a missing engine included, because 0 to 123 may be the command's. */
-	execFailed: 125,
+	/** The time limit ended the command of `exec`, or the waiting of `wait`. */
+	timedOut: 124,
+	/** Any failure of our own where 0 to 123 may be the status of what runs inside; bad words and a missing engine included. */
+	ownFailure: 125,
 	/** Nobody reads the answer any more: what a shell reports for a program ended by SIGPIPE. */
 	brokenPipe: 141,
 } as const;
+
+/** The commands that end with the status of what runs inside. */
+export const PASSING_COMMANDS: ReadonlySet<string> = new Set(["exec", "wait"]);
 
 const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 

@@ -11,6 +11,15 @@ export function toLines(text: string): string {
 	return text.split(/\r?\n/).map(toLine).join("\n");
 }
 
+/** The text with control characters, and those that turn or hide what follows, as escapes: `\n`, `\u001b`. */
+export function toVisible(text: string): string {
+	// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.
+	return text.replace(/[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, (character) => {
+		const short = { "\n": "\\n", "\r": "\\r", "\t": "\\t" }[character];
+		return short ?? `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+	});
+}
+
 /** Columns by spaces, upper-case heads, no borders; the last column is not padded. */
 export function toTable(heads: readonly string[], rows: readonly (readonly string[])[]): string {
 	const lines = [heads.map((head) => head.toUpperCase()), ...rows.map((row) => row.map(toLine))];

@@ -303,7 +303,7 @@ export class Processes {
 	#notFound(asked: string): SandboxError<"not_found"> {
 		return new SandboxError("not_found", `no process ${asked} in ${this.#host.name}`, {
 			details: { name: this.#host.name, process: asked },
-			hint: "processes.list() tells which there are",
+			hint: `sbx ps ${this.#host.name} or processes.list() tells which there are`,
 		});
 	}
 

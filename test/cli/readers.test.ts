@@ -19,6 +19,7 @@ const VALUES: Readonly<Record<string, string>> = {
 	"--max-lifetime": "1h",
 	"--stop-grace": "5s",
 	"--timeout": "2s",
+	"--tail": "5",
 	"--network": "none",
 	"--publish": "8080:3000/udp",
 	"--mount": "/a:/b:rw",
@@ -41,10 +42,11 @@ function optionWords(option: OptionSpec): fc.Arbitrary<string[]> {
 const line = fc.constantFrom(...specs).chain((spec) => {
 	const options = fc.array(fc.oneof(...[...spec.options, ...GLOBAL_OPTIONS].map(optionWords)), { maxLength: 4 });
 	const globals = fc.array(fc.oneof(...GLOBAL_OPTIONS.map(optionWords)), { maxLength: 2 });
-	const form = spec.argument?.form ?? "";
+	const forms = (spec.arguments ?? []).map(({ form }) => form);
+	const least = forms.filter((form) => form.startsWith("<")).length;
 	const names = fc.array(word, {
-		minLength: form.startsWith("<") ? 1 : 0,
-		maxLength: form.includes("...") ? 3 : form === "" ? 0 : 1,
+		minLength: least,
+		maxLength: forms.at(-1)?.includes("...") ? least + 2 : least,
 	});
 	return fc
 		.tuple(globals, options, names, options)
@@ -81,6 +83,9 @@ describe("the quick reader", () => {
 		["a switch with a value", ["list", "--json=yes"]],
 		["too many words", ["list", "x"]],
 		["too few words", ["create"]],
+		["one word of two", ["wait", "w"]],
+		["no word where many may be", ["kill", "w"]],
+		["a third word of two", ["logs", "w", "a", "b"]],
 		["half a command", ["images"]],
 		["switches in one word", ["exec", "-it", "w"]],
 	])("leaves %s to commander", (_, words) => {

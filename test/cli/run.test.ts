@@ -42,6 +42,11 @@ describe("bad words end with status 2, name what is wrong and hint at what was m
 		[["remove"], /at least one name/, /hint: sbx remove --all/],
 		[["remove", "w", "--all"], /either --all or names/, /./],
 		[["list", "x"], /too many arguments/, /./],
+		[["ps"], /missing required argument 'name'/, /hint: /],
+		[["logs", "w"], /missing required argument 'id'/, /hint: /],
+		[["logs", "w", "p", "--tail", "-1"], /--tail: .*"-1"/, /./],
+		[["kill", "w"], /missing required argument 'id'/, /hint: /],
+		[["kill", "w", "p", "-s", "HUP", "--rm"], /--rm: expected no -s/, /./],
 	])("%j", async (argv, message, hint) => {
 		const { status, stdout, stderr } = await runHere(...argv);
 		expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
@@ -52,7 +57,7 @@ describe("bad words end with status 2, name what is wrong and hint at what was m
 	});
 });
 
-describe("bad words of exec end with 125, because 2 may be the command's own", () => {
+describe("bad words of exec and wait end with 125, because 2 may be the command's own", () => {
 	test.each([
 		[["exec", "--nosuch", "w", "--", "ls"]],
 		[["exec", "w"]],
@@ -63,11 +68,26 @@ describe("bad words of exec end with 125, because 2 may be the command's own", (
 		[["exec", "w", "-t", "--json", "--", "ls"]],
 		[["exec", "No Name", "--", "ls"]],
 		[["--nosuch", "exec", "w", "--", "ls"]],
+		[["exec", "w", "--name", "p", "--", "ls"]],
+		[["exec", "-d", "w"]],
+		[["exec", "-d", "-i", "w", "--", "ls"]],
+		[["exec", "-d", "-t", "w", "--", "ls"]],
+		[["exec", "-dit", "w", "--", "ls"]],
+		[["exec", "-d", "--timeout", "none", "w", "--", "ls"]],
+		[["exec", "-d", "--user", "root", "w", "--", "ls"]],
+		[["wait", "w"]],
+		[["wait", "w", "p", "--timeout", "soon"]],
+		[["wait", "No Name", "p"]],
 	])("%j", async (argv) => {
 		const { status, stdout, stderr } = await runHere(...argv);
 		expect({ status, stdout }).toEqual({ status: 125, stdout: "" });
 		expect(stderr).toMatch(argv.includes("--json") ? /^\{"error":/ : /^sbx: /);
 	});
+});
+
+test("logs --follow has no --json", async () => {
+	const { status, stderr } = await runHere("logs", "-f", "w", "p", "--json");
+	expect({ status, code: JSON.parse(stderr).error.code }).toEqual({ status: 2, code: "invalid_input" });
 });
 
 test("with --json a failure is one line of JSON on stderr, before or after the command", async () => {
@@ -99,21 +119,43 @@ describe("help", () => {
 		expect(text).toContain(`default: ${DEFAULT_PREFIX})`);
 	});
 
-	test.each([["create"], ["plan"], ["exec"], ["list"], ["stop"], ["remove"], ["images"], ["images", "build"]])(
-		"of %s %s is on stdout and tells the global options",
-		async (...words) => {
-			const { status, stdout, stderr } = await runHere(...words, "--help");
-			expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
-			expect(stdout).toMatch(/^Usage: sbx /);
-			if (words[0] !== "images" || words[1])
-				for (const option of ["--root", "--prefix", "--json"]) expect(stdout).toContain(option);
-		},
-	);
+	test.each([
+		["create"],
+		["plan"],
+		["exec"],
+		["ps"],
+		["logs"],
+		["wait"],
+		["kill"],
+		["list"],
+		["stop"],
+		["remove"],
+		["images"],
+		["images", "build"],
+	])("of %s %s is on stdout and tells the global options", async (...words) => {
+		const { status, stdout, stderr } = await runHere(...words, "--help");
+		expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+		expect(stdout).toMatch(/^Usage: sbx /);
+		if (words[0] !== "images" || words[1])
+			for (const option of ["--root", "--prefix", "--json"]) expect(stdout).toContain(option);
+	});
 
 	test("lists every command, and is the answer to no words at all, with status 2", async () => {
 		const { status, stdout, stderr } = await runHere();
 		expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
-		for (const command of ["create", "plan", "exec", "list|ls", "stop", "remove|rm", "images"]) {
+		for (const command of [
+			"create",
+			"plan",
+			"exec",
+			"ps",
+			"logs",
+			"wait",
+			"kill",
+			"list|ls",
+			"stop",
+			"remove|rm",
+			"images",
+		]) {
 			expect(stderr).toContain(`  ${command}`);
 		}
 	});

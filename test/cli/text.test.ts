@@ -1,6 +1,7 @@
 import { PassThrough } from "node:stream";
 import { describe, expect, test } from "vitest";
 import { toRow } from "../../src/cli/commands/list.js";
+import { toRow as toProcessRow } from "../../src/cli/commands/ps.js";
 import { BrokenPipe, Outlet } from "../../src/cli/outlet.js";
 import { showProgress } from "../../src/cli/progress.js";
 import { toLine, toTable } from "../../src/cli/text.js";
@@ -29,6 +30,39 @@ describe("a table", () => {
 
 test("a line for people holds no control characters", () => {
 	expect(toLine("a\u001b[31mred\u001b[0m\r\nb\u0007\u009bc")).toBe("ared b c");
+});
+
+describe("a background process", () => {
+	const info = {
+		id: "00112233445566aa",
+		command: "true",
+		cwd: "/workspace",
+		state: "running",
+		startedAt: new Date(0),
+	} as const;
+	const shown = (command: string | readonly string[]) => toProcessRow({ ...info, command }, 5000).at(-1);
+
+	test("is a row, with dashes for what is not known and the status of one that has ended", () => {
+		expect(toProcessRow(info, 5000)).toEqual([info.id, "-", "-", "running", "5s ago", "true"]);
+		const ended = { ...info, name: "web", pid: 7, state: "exited", exitCode: 3 } as const;
+		expect(toProcessRow(ended, 5000)).toEqual([info.id, "web", "7", "exited (3)", "5s ago", "true"]);
+		expect(toProcessRow({ ...info, state: "lost" }, 0)[3]).toBe("lost");
+	});
+
+	test("that claims an impossible or a future start is a row all the same", () => {
+		expect(toProcessRow({ ...info, startedAt: new Date(9e15) }, 0)[4]).toBe("-");
+		expect(toProcessRow({ ...info, startedAt: new Date(8.64e15) }, 0)[4]).toBe("1s ago");
+	});
+
+	test("shows its words apart, and nothing of them reaches the terminal as a control character", () => {
+		expect(shown(["sh", "-c", "echo a", "", "it's"])).toBe("sh -c 'echo a' '' 'it'\\''s'");
+		expect(shown("a\nb\t\u001b[2Jc\u009b\u202ed\u007f")).toBe("a\\nb\\t\\u001b[2Jc\\u009b\\u202ed\\u007f");
+		expect(shown(["a\u001b]0;x\u0007"])).toBe("'a\\u001b]0;x\\u0007'");
+	});
+
+	test("shows the beginning of a long command", () => {
+		expect(shown("😀".repeat(200))).toBe(`${"😀".repeat(100)}…`);
+	});
 });
 
 test("a sandbox without a container, or one that cannot be read, is a row with dashes", () => {

@@ -9,7 +9,7 @@ export function createCommand(env: Readonly<Record<string, string | undefined>>)
 	return command<ShapeFlags>({
 		name: "create",
 		description: "create the sandbox NAME, or reuse, start or rebuild the one that is there",
-		argument: { form: "<name>", description: "name of the sandbox" },
+		arguments: [{ form: "<name>", description: "name of the sandbox" }],
 		get options() {
 			return shapeOptions(env);
 		},

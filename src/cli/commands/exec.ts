@@ -1,5 +1,5 @@
-/** `sbx exec NAME -- COMMAND`: runs a command in a sandbox that is there, and ends as the command did. */
-import { type ExecOptions, type ExecResult, formatDuration, type Sandbox } from "../../index.js";
+/** `sbx exec NAME -- COMMAND`: runs a command in a sandbox that is there, and ends as the command did; with `-d`, as soon as it runs. */
+import { type Command, type ExecOptions, type ExecResult, formatDuration, type Sandbox } from "../../index.js";
 import { durationOf, envFrom, refuse } from "../arguments.js";
 import type { Session } from "../session.js";
 import { type Call, type CommandSpec, command, type OptionSpec } from "../spec.js";
@@ -8,6 +8,8 @@ import { holdTerminal } from "../terminal.js";
 
 interface ExecFlags {
 	readonly shell?: string;
+	readonly detach?: boolean;
+	readonly name?: string;
 	readonly interactive?: boolean;
 	readonly tty?: boolean;
 	readonly env?: Readonly<Record<string, string>>;
@@ -20,8 +22,9 @@ export function execCommand(env: Readonly<Record<string, string | undefined>>): 
 	return command<ExecFlags>({
 		name: "exec",
 		description: "run a command in the sandbox NAME, which must be there; ends with the command's status",
-		usage: "[options] NAME [--] COMMAND [ARG...]\n       sbx exec [options] NAME -c 'SHELL COMMAND'",
-		argument: { form: "<name>", description: "name of the sandbox" },
+		usage:
+			"[options] NAME [--] COMMAND [ARG...]\n       sbx exec [options] NAME -c 'SHELL COMMAND'\n       sbx exec -d [--name NAME] [options] NAME [--] COMMAND [ARG...]",
+		arguments: [{ form: "<name>", description: "name of the sandbox" }],
 		get options() {
 			return execOptions(env);
 		},
@@ -49,11 +52,15 @@ function execOptions(env: Readonly<Record<string, string | undefined>>): readonl
 			description: "pass stdin on though it is a terminal (other input is always passed on)",
 		},
 		{ flags: "-t, --tty", description: "run it on a terminal; stderr is then part of stdout" },
+		{ flags: "-d, --detach", description: "start it as a background process, print its id, and leave it running" },
+		{ flags: "--name <name>", description: "with -d: a name to ask for it by, beside its id" },
 	];
 }
 
 async function runCommand({ session, names: [name = ""], flags, inner }: Call<ExecFlags>): Promise<number> {
 	const command = commandOf(name, flags.shell, inner);
+	if (flags.detach) return startDetached(session, name, command, flags);
+	if (flags.name !== undefined) throw refuse("--name", "-d, which starts a background process", flags.name);
 	if (flags.tty && session.json) throw refuse("--tty", "no --json, which needs stdout and stderr apart", "--json");
 	if (flags.tty && session.io.stdinKind() !== "terminal") {
 		throw refuse(
@@ -82,14 +89,36 @@ async function runCommand({ session, names: [name = ""], flags, inner }: Call<Ex
 			`sbx: ${name}: the command was ended after ${formatDuration(flags.timeout ?? 0)} (--timeout)\n`,
 		);
 	}
-	return STATUS.execTimedOut;
+	return STATUS.timedOut;
 }
 
-function commandOf(
-	name: string,
-	shell: string | undefined,
-	inner: readonly string[] | undefined,
-): string | readonly string[] {
+/** Options that make no sense for a process that goes on without the program. */
+const ATTACHED = { interactive: "-i", tty: "-t", timeout: "--timeout", user: "--user" } as const;
+
+async function startDetached(session: Session, name: string, command: Command, flags: ExecFlags): Promise<number> {
+	for (const key of Object.keys(ATTACHED) as (keyof typeof ATTACHED)[]) {
+		const option = ATTACHED[key];
+		if (flags[key] !== undefined)
+			throw refuse(
+				"--detach",
+				`no ${option}`,
+				option,
+				"with -d a command has no input, no limit, and the sandbox's user",
+			);
+	}
+	const { signal } = session;
+	const box = await session.sandboxes.get(name, { signal });
+	const info = await box.processes.start(command, {
+		signal,
+		...(flags.name === undefined ? {} : { name: flags.name }),
+		...(flags.env ? { env: flags.env } : {}),
+		...(flags.cwd === undefined ? {} : { cwd: flags.cwd }),
+	});
+	await session.answer(`${info.id}\n`, info);
+	return STATUS.ok;
+}
+
+function commandOf(name: string, shell: string | undefined, inner: readonly string[] | undefined): Command {
 	if (shell !== undefined && inner) throw refuse("-c", "either -c STRING or a command", inner.join(" "));
 	const command = shell ?? inner;
 	if (command === undefined)
@@ -107,7 +136,7 @@ function inputOf(session: Session, flags: ExecFlags): Pick<ExecOptions, "stdin">
 function stream(
 	{ out, err }: Session,
 	box: Sandbox,
-	command: string | readonly string[],
+	command: Command,
 	options: ExecOptions,
 ): Promise<ExecResult<Buffer>> {
 	return box.exec(command, {
@@ -122,7 +151,7 @@ function stream(
 async function onTerminal(
 	session: Session,
 	box: Sandbox,
-	command: string | readonly string[],
+	command: Command,
 	options: ExecOptions,
 ): Promise<ExecResult<Buffer>> {
 	const terminal = holdTerminal(session.io);
@@ -134,12 +163,7 @@ async function onTerminal(
 	}
 }
 
-async function collect(
-	session: Session,
-	box: Sandbox,
-	command: string | readonly string[],
-	options: ExecOptions,
-): Promise<ExecResult> {
+async function collect(session: Session, box: Sandbox, command: Command, options: ExecOptions): Promise<ExecResult> {
 	const result = await box.exec(command, options);
 	const { exitCode, stdout, stderr, timedOut, truncated, durationMs } = result;
 	await session.answer("", { exitCode, stdout, stderr, timedOut, truncated, durationMs });

@@ -23,7 +23,7 @@ export const imagesCommands: readonly CommandSpec[] = [
 	command({
 		name: "images build",
 		description: "build the image of a runtime, unless it is there",
-		argument: { form: "<runtime>", description: "name of a runtime" },
+		arguments: [{ form: "<runtime>", description: "name of a runtime" }],
 		options: [],
 		handler: async ({ session, names: [runtime = ""] }) => {
 			const { signal, onProgress } = session;

@@ -8,7 +8,7 @@ export function planCommand(env: Readonly<Record<string, string | undefined>>): 
 	return command<ShapeFlags>({
 		name: "plan",
 		description: "say what create would do with the same options, and why; do nothing",
-		argument: { form: "<name>", description: "name of the sandbox" },
+		arguments: [{ form: "<name>", description: "name of the sandbox" }],
 		get options() {
 			return shapeOptions(env);
 		},

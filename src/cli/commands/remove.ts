@@ -15,7 +15,7 @@ export const removeCommand: CommandSpec = command<RemoveFlags>({
 	name: "remove",
 	alias: "rm",
 	description: "delete sandboxes with their containers and workspaces",
-	argument: { form: "[name...]", description: "names of sandboxes" },
+	arguments: [{ form: "[name...]", description: "names of sandboxes" }],
 	options: [
 		{ flags: "-a, --all", description: "all sandboxes of this root and prefix" },
 		{ flags: "-f, --force", description: "a name that does not exist is no failure" },

@@ -6,7 +6,7 @@ import { STATUS } from "../statuses.js";
 export const stopCommand: CommandSpec = command({
 	name: "stop",
 	description: "stop sandboxes; containers and workspaces stay, create starts them again",
-	argument: { form: "<name...>", description: "names of sandboxes" },
+	arguments: [{ form: "<name...>", description: "names of sandboxes" }],
 	options: [],
 	handler: ({ session, names }) =>
 		forEach(session, names, async (name) => {
