@@ -83,10 +83,11 @@ echo "$1 E" >&9
 export const PREPARE = `exec 8>&1 9>&2 >/dev/null 2>&1
 trap '' ${SIGNALS}`;
 
-/** Whether any other process of this user holds the streams 8 and 9 as one of its first ten descriptors, and the wait until none does. */
+/** Whether any other process of this user holds the streams 8 and 9 as one of its first ten descriptors, and the wait until none does. They are pipes. */
 export const HELD = `__sbx_held() {
 for __sbx_f in /proc/[0-9]*/fd/[1-9]; do
 case $__sbx_f in /proc/$$/*) continue ;; esac
+[ -p "$__sbx_f" ] || continue
 [ "$__sbx_f" -ef /proc/self/fd/8 ] || [ "$__sbx_f" -ef /proc/self/fd/9 ] && return 0
 done
 return 1
