@@ -25,12 +25,12 @@ __sbx_up=\${__sbx_up%.*}\${__sbx_up#*.}
 
 /**
  * Enters the working directory and becomes the command. Expects `$1` nonce, `$2` cwd, `$3` marker, then the command.
- * `/proc/self/stat` tells the pid of a subshell, which `$$` does not. `setsid` makes it the pid of a group and session too.
+ * Where `/proc/self` leads tells the pid of a subshell, which `$$` does not, and spares reading a file byte by byte. `setsid` makes it the pid of a group and session too.
  * `__sbx_t` is the time until which the command may begin, `-` or not set for any: later it does not, and the status is 124.
  * PWD, OLDPWD and SHLVL are the shell's doing: a process of its own would not have them.
  */
-const BECOME_COMMAND = `cd -P -- "$2" || exit 125
-read -r __sbx_p __sbx_x </proc/self/stat
+const BECOME_COMMAND = `cd -P /proc/self && __sbx_p=\${PWD##*/}
+cd -P -- "$2" || exit 125
 export ${MARKER_VARIABLE}="$3"
 unset PWD OLDPWD SHLVL ${SCRIPT_VARIABLE} ${SET_VARIABLE}
 [ "\${__sbx_t:--}" = - ] || { __sbx_clock; [ "$__sbx_up" -le "$__sbx_t" ]; } || exit 124
@@ -83,10 +83,11 @@ echo "$1 E" >&9
 export const PREPARE = `exec 8>&1 9>&2 >/dev/null 2>&1
 trap '' ${SIGNALS}`;
 
-/** Whether any other process of this user holds the streams 8 and 9, under whatever number, and the wait until none does. */
+/** Whether any other process of this user holds the streams 8 and 9 as one of its first ten descriptors, and the wait until none does. They are pipes. */
 export const HELD = `__sbx_held() {
-for __sbx_f in /proc/[0-9]*/fd/*; do
+for __sbx_f in /proc/[0-9]*/fd/[1-9]; do
 case $__sbx_f in /proc/$$/*) continue ;; esac
+[ -p "$__sbx_f" ] || continue
 [ "$__sbx_f" -ef /proc/self/fd/8 ] || [ "$__sbx_f" -ef /proc/self/fd/9 ] && return 0
 done
 return 1

@@ -31,7 +31,7 @@ case $1 in
 =*) __sbx_in=\${1#=}; shift; printf %b "$__sbx_in" | { trap '' TERM; __sbx_run "$__sbx_id" "$@"; } ;;
 esac
 }
-[ /proc/self/fd/8 -ef /proc/self/fd/8 ] && ! [ /proc/self/fd/7 -ef /proc/self/fd/8 ] && __sbx_clock || exit
+[ -p /proc/self/fd/8 ] && [ /proc/self/fd/8 -ef /proc/self/fd/8 ] && ! [ /proc/self/fd/7 -ef /proc/self/fd/8 ] && __sbx_clock || exit
 IFS= read -r __sbx_key <&7 || exit
 __sbx_end=
 while trap - TERM; [ -z "$__sbx_end" ] && IFS=' ' read -r __sbx_k __sbx_id __sbx_t __sbx_l <&7; do

@@ -43,7 +43,7 @@ export interface SandboxFacts {
  * A sandbox, as `create()` and `get()` give it.
  *
  * The handle is of the container it was made for: after a rebuild or a removal by anyone its calls reject with `gone`,
- * and never act on what took the place. Nothing is held open by it; it may be dropped, or used with `await using`, and
+ * and never act on what took the place. Nothing has to be closed; it may be dropped, or used with `await using`, and
  * the sandbox goes on either way.
  */
 export class Sandbox implements AsyncDisposable {

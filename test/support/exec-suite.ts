@@ -616,7 +616,7 @@ export function execSuite(path: ExecPath): void {
 			expect((await box.exec("true")).pidsExceeded).toBeUndefined();
 			const result = await box.exec("i=0; while [ $i -lt 80 ]; do sleep 1 & i=$((i+1)); done", { timeoutMs: 5000 });
 			expect(result.pidsExceeded).toBe(true);
-			await until(async () => (await box.exec("sleep 0.2")).pidsExceeded === undefined);
+			await until(async () => (await box.exec(["sleep", "0.2"])).pidsExceeded === undefined);
 		});
 
 		test("in the background fills the sandbox, and the next command still finds room", async () => {
