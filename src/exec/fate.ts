@@ -61,7 +61,7 @@ export async function refusalOf(engine: Engine, target: CommandTarget, error: un
 function gone(target: CommandTarget, output: OutputSoFar | undefined, cause: unknown): SandboxError<"gone"> {
 	return new SandboxError("gone", `running a command in ${target.name}: its container no longer exists`, {
 		details: { name: target.name, id: target.id, ...output },
-		hint: "call create() with this name again: the workspace is kept unless the sandbox was removed",
+		hint: `make it again over its workspace, unless it was removed: create("${target.name}"), or sbx create ${target.name}`,
 		cause,
 	});
 }
@@ -80,7 +80,7 @@ function stopped(
 				: `it does not run (${state})`;
 	return new SandboxError("stopped", `running a command in ${target.name}: ${what}`, {
 		details: { name: target.name, id: target.id, state, ...output },
-		hint: "call create() with this name to start it again",
+		hint: `start it again: create("${target.name}"), or sbx create ${target.name}`,
 		cause,
 	});
 }

@@ -235,6 +235,10 @@ function checkedUser(raw: unknown): string | undefined {
 	if (typeof raw !== "string" || !/^[A-Za-z0-9_][A-Za-z0-9_.-]*(?::[A-Za-z0-9_][A-Za-z0-9_.-]*)?$/.test(raw)) {
 		throw invalid("user", `"root", "uid:gid" or the name of a user`, raw);
 	}
+	// Larger numbers are refused by the engine, in a sentence where the output would be.
+	if (raw.split(":").some((part) => /^\d+$/.test(part) && Number(part) > 2_147_483_647)) {
+		throw invalid("user", "ids of at most 2147483647", raw);
+	}
 	return raw;
 }
 

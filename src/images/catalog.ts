@@ -52,7 +52,7 @@ export function getRecipe(recipes: ReadonlyMap<string, Recipe>, runtime: string)
 	const listed = near === undefined ? known : [near, ...known.filter((name) => name !== near)];
 	throw new SandboxError(
 		"invalid_input",
-		`runtime: there is no runtime ${JSON.stringify(runtime)}${near === undefined ? "" : `; did you mean "${near}"?`} Known: ${listed.join(", ")}`,
+		`runtime: there is no runtime ${JSON.stringify(runtime)}${near === undefined ? "." : `; did you mean "${near}"?`} Known: ${listed.join(", ")}`,
 		{
 			details: { field: "runtime", expected: `one of ${listed.join(", ")}`, received: String(runtime) },
 			hint: "any other image is given as `image`, a reference such as debian:bookworm-slim",

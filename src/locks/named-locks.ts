@@ -9,6 +9,7 @@ import { sleep, throwIfAborted } from "../primitives/abort.js";
 import { messageOf, SandboxError, systemCode } from "../primitives/errors.js";
 import { ownerState } from "../primitives/owner.js";
 import { KeyedQueue } from "../primitives/queue.js";
+import { loadLockfile } from "./load-lockfile.js";
 import { breakLock, giveBack, type Holder, readHolder, removeDead, take } from "./lock-link.js";
 
 export interface HoldOptions {
@@ -111,7 +112,7 @@ export class NamedLocks {
 	}
 
 	async #tryTake(name: string, path: string): Promise<Lock | undefined> {
-		const lockfile = (await import("proper-lockfile")).default;
+		const lockfile = loadLockfile();
 		const hold = randomBytes(6).toString("base64url");
 		const lost = new AbortController();
 		holds.set(path, hold);

@@ -37,7 +37,7 @@ export function refuseUnknownKeys(
 		const near = nearest(key, known);
 		throw new SandboxError(
 			"invalid_input",
-			`${field}: unknown option "${key}"${near ? `; did you mean "${near}"?` : ""} Known: ${known.join(", ")}`,
+			`${field}: unknown option "${key}"${near ? `; did you mean "${near}"?` : "."} Known: ${known.join(", ")}`,
 			{ details: { field: `${field}.${key}`, expected: `one of ${known.join(", ")}`, received: key } },
 		);
 	}

@@ -335,7 +335,9 @@ export class Sandboxes {
 			: `sandbox ${name}: there is none of this name`;
 		return new SandboxError("not_found", `${kept} (prefix ${this.prefix}, root ${this.root})`, {
 			details: { name },
-			hint: row ? `create it again over its workspace: sbx create ${name}` : `create it first: sbx create ${name}`,
+			hint: row
+				? `create it again over its workspace: create("${name}"), or sbx create ${name}`
+				: `create it first: create("${name}"), or sbx create ${name}`,
 		});
 	}
 }

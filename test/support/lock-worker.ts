@@ -1,6 +1,7 @@
 /**
  * A process that works with locks. First argument: the directory; second: the name; third: what to do.
  * - `keep`: takes the lock and keeps it until it is killed
+ * - `once`: keeps the lock until its own listener, added once, hears SIGTERM
  * - `leave`: takes the lock and lets the event loop run dry while it holds it
  * - `count <times> <file>`: adds one to the number in a file, so many times, each under the lock, carelessly
  * - `break <broken>`: waits for the lock; says how long it took
@@ -20,6 +21,19 @@ if (task === "keep") {
 		process.stdout.write("held\n");
 		await sleep(60_000);
 	});
+} else if (task === "once") {
+	await locks.hold(name, async () => {
+		await new Promise<void>((resolve) => {
+			process.once("SIGTERM", () => {
+				process.stdout.write("told\n");
+				resolve();
+			});
+			setTimeout(resolve, 60_000).unref();
+			process.stdin.resume();
+			process.stdout.write("held\n");
+		});
+	});
+	process.exit(0);
 } else if (task === "leave") {
 	process.stdin.destroy();
 	void locks.hold(name, () => {

@@ -205,6 +205,18 @@ describe("between processes", { timeout: 60_000 }, () => {
 		expect(readdirSync(directory)).toEqual([]);
 	});
 
+	test("a caller's own listener for a signal is all that hears it", async () => {
+		const before = process.eventNames().filter((name) => String(name).startsWith("SIG")).length;
+		await new NamedLocks(tempDirectory()).hold("w", async () => {});
+		expect(process.eventNames().filter((name) => String(name).startsWith("SIG")).length).toBe(before);
+		const directory = tempDirectory();
+		const holder = start(directory, "w", "once");
+		await holder.printed("held");
+		holder.kill("SIGTERM");
+		await holder.printed("told");
+		expect(await holder.ended()).toBe(0);
+	});
+
 	test("a held lock does not keep a process alive, and goes with it", async () => {
 		const directory = tempDirectory();
 		const holder = start(directory, "w", "leave");
