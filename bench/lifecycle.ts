@@ -99,7 +99,7 @@ try {
 		"the command line, whole processes",
 		[
 			{ name: "node -e 0", run: () => command(process.execPath, "-e", "0") },
-			{ name: "sbx --version", run: () => sbx("--version") },
+			{ name: "sbx --version", run: () => command(process.execPath, cli, "--version") },
 		],
 		rounds,
 	);

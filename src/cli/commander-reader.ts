@@ -38,7 +38,7 @@ export function readWithCommander(
 			chosen = { spec, names: command.args, flags: command.optsWithGlobals() };
 		});
 	}
-	program.parse(words, { from: "user" });
+	program.parse(withoutIdleHelp(words, program), { from: "user" });
 	if (!chosen) throw new TypeError("commander chose no command and told no error");
 	return chosen;
 }
@@ -47,6 +47,7 @@ function addCommand(program: Command, spec: CommandSpec): Command {
 	const [first = "", second] = spec.name.split(" ");
 	const group = second === undefined ? program : groupOf(program, first);
 	const command = group.command(second ?? first).description(spec.description);
+	nameInErrors(command, spec.name);
 	if (spec.alias) command.alias(spec.alias);
 	if (spec.usage) command.usage(spec.usage);
 	for (const { form, description } of spec.arguments ?? []) command.argument(form, description);
@@ -55,7 +56,22 @@ function addCommand(program: Command, spec: CommandSpec): Command {
 
 function groupOf(program: Command, name: string): Command {
 	const known = program.commands.find((candidate) => candidate.name() === name);
-	return known ?? program.command(name).description(`the ${name} of the runtimes`);
+	return known ?? nameInErrors(program.command(name).description(`the ${name} of the runtimes`), name);
+}
+
+/** Puts the command's words on the errors of its command line. */
+function nameInErrors(command: Command, name: string): Command {
+	return command.exitOverride((error) => {
+		throw Object.assign(error, { command: name });
+	});
+}
+
+/** `help NOSUCH` as `NOSUCH`, which is refused by name; commander would tell the help of all. */
+function withoutIdleHelp(words: readonly string[], program: Command): readonly string[] {
+	const [first, second] = words;
+	if (first !== "help" || second === undefined || second.startsWith("-") || second === "help") return words;
+	const isKnown = program.commands.some((known) => known.name() === second || known.aliases().includes(second));
+	return isKnown ? words : words.slice(1);
 }
 
 function addOptions(command: Command, options: readonly OptionSpec[]): void {

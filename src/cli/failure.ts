@@ -1,7 +1,7 @@
 /** The funnel: whatever went wrong becomes one message, perhaps a hint, and a status. */
-import { isSandboxError } from "../index.js";
+import { type AnySandboxError, isSandboxError } from "../index.js";
 import { Interrupted } from "./interruption.js";
-import { BrokenPipe } from "./outlet.js";
+import { BrokenPipe, WriteFailed } from "./outlet.js";
 import { STATUS, signalStatus } from "./statuses.js";
 import { toLines } from "./text.js";
 
@@ -21,10 +21,15 @@ export function toFailure(error: unknown, passesStatus: boolean): Failure {
 		const { message, signal } = error;
 		return { status: signalStatus(signal), message, record: { code: "interrupted", message, signal } };
 	}
+	if (error instanceof WriteFailed) {
+		const { message } = error;
+		const status = passesStatus ? STATUS.ownFailure : STATUS.failed;
+		return { status, message, record: { code: "output_failed", message } };
+	}
 	if (isCommanderError(error)) return toUsageFailure(error, passesStatus);
 	if (isSandboxError(error)) {
 		const { code, message, hint } = error;
-		const status = passesStatus ? STATUS.ownFailure : statusOf(code);
+		const status = passesStatus ? STATUS.ownFailure : statusOf(error);
 		const record = error.toJSON();
 		// One line says all there is: programs show it where an answer was expected.
 		if (code === "engine_unavailable" && hint !== undefined)
@@ -43,14 +48,18 @@ export function printFailure(failure: Failure, json: boolean): string {
 	return `sbx: ${toLines(failure.message)}\n${hint}`;
 }
 
-function statusOf(code: string): number {
+function statusOf({ code, details }: AnySandboxError): number {
 	if (code === "invalid_input") return STATUS.usage;
+	// An address is a value like any other, refused before anything happened.
+	if (code === "unsupported" && details.what.startsWith("engine address")) return STATUS.usage;
 	return code === "engine_unavailable" ? STATUS.engineUnavailable : STATUS.failed;
 }
 
 interface CommanderFailure extends Error {
 	readonly code: string;
 	readonly exitCode: number;
+	/** The words of the command that was called, where one was. */
+	readonly command?: string;
 }
 
 function isCommanderError(error: unknown): error is CommanderFailure {
@@ -64,7 +73,9 @@ function toUsageFailure(error: CommanderFailure, passesStatus: boolean): Failure
 	if (error.code === "commander.help") return { status };
 	const [first = "", suggestion] = error.message.split("\n");
 	const message = first.replace(/^error: /, "");
-	const hint = suggestion?.replace(/^\(?Did you mean (.*?)\)?$/, "did you mean $1") ?? "sbx --help lists the commands";
+	const hint =
+		suggestion?.replace(/^\(?Did you mean (.*?)\)?$/, "did you mean $1") ??
+		(error.command ? `sbx ${error.command} --help tells what it takes` : "sbx --help lists the commands");
 	return { status, message, hint, record: { code: "usage", message, hint } };
 }
 

@@ -13,23 +13,32 @@ export class Interrupted extends Error {
 	}
 }
 
+/** A signal that comes again so soon is the same one: timeout(1) tells its child and then the whole group. */
+const SAME_SIGNAL_MS = 250;
+
 /**
- * Tells of the first of the ending signals; a second one finds the system's own handling, which ends the process at once.
- * Gives what ends the listening.
+ * Tells of the first of the ending signals, and of a further one that the program is to be ended at once.
+ *
+ * The listeners stay for as long as the process does: a library that finds itself the only listener of a signal would end the
+ * process before anything is taken back.
  */
-export function listenForSignals(signals: Signals, tell: (interrupted: Interrupted) => void): () => void {
-	const listeners = ENDING_SIGNALS.map((signal) => ({
-		signal,
-		listener: () => {
-			dispose();
-			tell(new Interrupted(signal));
-		},
-	}));
-	function dispose(): void {
-		for (const { signal, listener } of listeners) signals.off(signal, listener);
+export function listenForSignals(
+	signals: Signals,
+	tell: (interrupted: Interrupted) => void,
+	endAtOnce: (signal: EndingSignal) => void,
+	nowMs: () => number = Date.now,
+): void {
+	let firstAtMs: number | undefined;
+	for (const signal of ENDING_SIGNALS) {
+		signals.on(signal, () => {
+			if (firstAtMs === undefined) {
+				firstAtMs = nowMs();
+				tell(new Interrupted(signal));
+			} else if (nowMs() - firstAtMs >= SAME_SIGNAL_MS) {
+				endAtOnce(signal);
+			}
+		});
 	}
-	for (const { signal, listener } of listeners) signals.once(signal, listener);
-	return dispose;
 }
 
 /** The work's outcome, or at once the signal's reason, for work that cannot be given a signal. It may then go on by itself. */

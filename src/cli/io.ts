@@ -17,9 +17,8 @@ export interface Output extends Writable {
 
 /** The signals a process hears. */
 export interface Signals {
-	once(signal: EndingSignal, listener: () => void): unknown;
-	on(signal: "SIGWINCH", listener: () => void): unknown;
-	off(signal: EndingSignal | "SIGWINCH", listener: () => void): unknown;
+	on(signal: EndingSignal | "SIGWINCH", listener: () => void): unknown;
+	off(signal: "SIGWINCH", listener: () => void): unknown;
 }
 
 export interface Io {
@@ -30,6 +29,8 @@ export interface Io {
 	writeAtOnce?(to: "stdout" | "stderr", text: string): boolean;
 	readonly env: Readonly<Record<string, string | undefined>>;
 	readonly signals: Signals;
+	/** Ends the process by the signal's own action, with the terminal as it was before. */
+	endBy(signal: EndingSignal): void;
 	/** What stdin is: a terminal, something to be read, or nothing at all (`/dev/null`, closed). */
 	stdinKind(): "terminal" | "data" | "nothing";
 	/** Keeps the terminal from adding carriage returns until raw mode ends: Node's raw mode leaves that on. */

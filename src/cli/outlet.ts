@@ -1,4 +1,4 @@
-/** One output stream with back-pressure, that goes quiet when nobody reads it any more. */
+/** One output stream with back-pressure, that goes quiet when nothing can be written to it any more. */
 import type { Output } from "./io.js";
 
 /** The reader has gone away. */
@@ -6,23 +6,37 @@ export class BrokenPipe extends Error {
 	override readonly name = "BrokenPipe";
 }
 
+/** The output could not be written: a full disk, for example. */
+export class WriteFailed extends Error {
+	override readonly name = "WriteFailed";
+}
+
+/** EPIPE and ECONNRESET when a pipe's reader ended, EIO when a terminal was closed. */
+const READER_GONE: readonly unknown[] = ["EPIPE", "ECONNRESET", "EIO"];
+
 export interface OutletOptions {
 	/** Makes the stream, when it is first needed: that costs as much as a short answer. */
 	readonly open: () => Output;
 	/** Writes a text at once where that is possible, and says whether it was; tried while the stream is not yet made. */
 	readonly writeAtOnce?: (text: string) => boolean;
-	/** Told when nobody reads any more. */
-	readonly onClosed?: (reason: BrokenPipe) => void;
+	/** Told when nobody reads any more, or when what was written is lost. */
+	readonly onClosed?: (reason: BrokenPipe | WriteFailed) => void;
 }
 
 export class Outlet {
 	readonly #options: OutletOptions;
 	#stream: Output | undefined;
 	#closed = false;
+	#failure: WriteFailed | undefined;
 	readonly #waiting = new Set<() => void>();
 
 	constructor(options: OutletOptions) {
 		this.#options = options;
+	}
+
+	/** Why something that was written is lost, though there is a reader. */
+	get failure(): WriteFailed | undefined {
+		return this.#failure;
 	}
 
 	get isTerminal(): boolean {
@@ -52,7 +66,10 @@ export class Outlet {
 	/** Resolves when all that was written has left the process, or nobody reads it. */
 	async flush(): Promise<void> {
 		const stream = this.#stream;
-		if (this.#closed || !stream || stream.writableLength === 0) return;
+		if (this.#closed || !stream) return;
+		// An error is told one turn after the write that failed.
+		await new Promise((resolve) => setImmediate(resolve));
+		if (this.#closed || stream.writableLength === 0) return;
 		await this.#until((done) => {
 			stream.write("", done);
 			return () => {};
@@ -62,15 +79,17 @@ export class Outlet {
 	#open(): Output {
 		if (this.#stream) return this.#stream;
 		this.#stream = this.#options.open();
-		// EPIPE when a pipe's reader ended, EIO when a terminal was closed: both mean that nobody reads.
-		this.#stream.on("error", () => this.#close());
+		this.#stream.on("error", (error) => this.#close(error));
 		return this.#stream;
 	}
 
-	#close(): void {
+	#close(error: NodeJS.ErrnoException): void {
 		if (this.#closed) return;
 		this.#closed = true;
-		this.#options.onClosed?.(new BrokenPipe("nobody reads the output"));
+		if (!READER_GONE.includes(error.code)) {
+			this.#failure = new WriteFailed(`the output could not be written: ${error.message}`);
+		}
+		this.#options.onClosed?.(this.#failure ?? new BrokenPipe("nobody reads the output"));
 		for (const done of this.#waiting) done();
 	}
 

@@ -2,8 +2,8 @@
 import { spawnSync } from "node:child_process";
 import { fstatSync, writeSync } from "node:fs";
 import { isatty } from "node:tty";
-import { systemCode } from "./failure.js";
 import type { Io } from "./io.js";
+import type { EndingSignal } from "./statuses.js";
 
 /** What a pipe takes whole or not at all (PIPE_BUF). */
 const AT_ONCE_BYTES = 4096;
@@ -22,12 +22,29 @@ export function processIo(): Io {
 		},
 		env: process.env,
 		signals: process,
+		endBy,
 		stdinKind,
 		writeAtOnce,
 		// Programs that move the cursor with line feeds need it. Without a `stty` they make do.
-		passOutputUnchanged: () =>
-			void spawnSync("stty", ["-opost"], { stdio: ["inherit", "ignore", "ignore"], timeout: 1000 }),
+		passOutputUnchanged: () => {
+			isHeld = true;
+			spawnSync("stty", ["-opost"], { stdio: ["inherit", "ignore", "ignore"], timeout: 1000 });
+		},
 	};
+}
+
+/** Whether the terminal was made raw. */
+let isHeld = false;
+
+/** With no listener left the system's own handling is back. */
+export function endBy(signal: EndingSignal): void {
+	try {
+		if (isHeld) process.stdin.setRawMode(false);
+	} catch {
+		// The terminal is gone.
+	}
+	process.removeAllListeners(signal);
+	process.kill(process.pid, signal);
 }
 
 function stdinKind(): "terminal" | "data" | "nothing" {
@@ -41,14 +58,13 @@ function stdinKind(): "terminal" | "data" | "nothing" {
 	}
 }
 
-/** A full pipe is left to the stream, which can wait, and so is one that nobody reads, of which the stream tells. */
+/** A full pipe is left to the stream, which can wait, and so is what cannot be written, of which the stream tells. */
 function writeAtOnce(to: "stdout" | "stderr", text: string): boolean {
 	const bytes = Buffer.from(text);
 	if (bytes.length > AT_ONCE_BYTES) return false;
 	try {
 		return writeSync(to === "stdout" ? 1 : 2, bytes) === bytes.length;
-	} catch (error) {
-		if (systemCode(error) === "EAGAIN" || systemCode(error) === "EPIPE") return false;
-		throw error;
+	} catch {
+		return false;
 	}
 }

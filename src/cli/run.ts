@@ -10,7 +10,7 @@ import { readQuickly } from "./quick-reader.js";
 import { Session } from "./session.js";
 import type { Chosen, CommandSpec } from "./spec.js";
 import { PASSING_COMMANDS } from "./statuses.js";
-import { splitWords } from "./words.js";
+import { asksForJson, splitWords } from "./words.js";
 
 /** How long output that nobody takes is waited for after a signal. */
 const LAST_FLUSH_MS = 1000;
@@ -19,10 +19,14 @@ const LAST_FLUSH_MS = 1000;
 export async function run(argv: readonly string[], io: Io): Promise<number> {
 	const ending = new AbortController();
 	const interrupted = new AbortController();
-	const stopListening = listenForSignals(io.signals, (reason) => {
-		ending.abort(reason);
-		interrupted.abort();
-	});
+	listenForSignals(
+		io.signals,
+		(reason) => {
+			ending.abort(reason);
+			interrupted.abort();
+		},
+		(signal) => io.endBy(signal),
+	);
 	const out = new Outlet({
 		open: () => io.stdout,
 		writeAtOnce: (text) => io.writeAtOnce?.("stdout", text) ?? false,
@@ -31,26 +35,35 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
 	const err = new Outlet({
 		open: () => io.stderr,
 		writeAtOnce: (text) => io.writeAtOnce?.("stderr", text) ?? false,
+		onClosed: (reason) => ending.abort(reason),
 	});
 	const specs = allCommands(io.env);
 	const words = splitWords(argv, specs);
+	const tell = async (error: unknown): Promise<number> => {
+		const failure = toFailure(error, PASSING_COMMANDS.has(words.name ?? ""));
+		if (io.env["SANDBOXES_DEBUG"] && error instanceof Error) await err.write(`${error.stack}\n`);
+		await err.write(printFailure(failure, asksForJson(words, specs)));
+		return failure.status;
+	};
+	let status: number;
+	let told: unknown;
 	try {
 		const { spec, names, flags } = readQuickly(words.own, specs) ?? (await readSlowly(words.own, specs, out, err));
 		const session = new Session({ io, out, err, globals: globalsOf(flags, io.env), signal: ending.signal });
 		try {
-			return await spec.handler({ session, names, flags: flags as never, inner: words.inner });
+			status = await spec.handler({ session, names, flags: flags as never, inner: words.inner });
 		} finally {
 			session.clearProgress();
 		}
 	} catch (error) {
-		const failure = toFailure(error, PASSING_COMMANDS.has(words.name ?? ""));
-		if (io.env["SANDBOXES_DEBUG"] && error instanceof Error) await err.write(`${error.stack}\n`);
-		await err.write(printFailure(failure, words.own.includes("--json")));
-		return failure.status;
-	} finally {
-		await flush([out, err], interrupted.signal);
-		stopListening();
+		told = error;
+		status = await tell(error);
 	}
+	await flush([out, err], interrupted.signal);
+	if (!out.failure || told === out.failure) return status;
+	status = await tell(out.failure);
+	await flush([err], interrupted.signal);
+	return status;
 }
 
 async function readSlowly(

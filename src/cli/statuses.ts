@@ -19,12 +19,12 @@ export const STATUS = {
 /** The commands that end with the status of what runs inside. */
 export const PASSING_COMMANDS: ReadonlySet<string> = new Set(["exec", "wait"]);
 
-const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
+const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGQUIT: 3, SIGTERM: 15 } as const;
 
 /** A signal that ends the program in order. */
 export type EndingSignal = keyof typeof SIGNAL_NUMBERS;
 
-export const ENDING_SIGNALS: readonly EndingSignal[] = ["SIGHUP", "SIGINT", "SIGTERM"];
+export const ENDING_SIGNALS: readonly EndingSignal[] = ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"];
 
 /** What a shell reports for a program that this signal ended. */
 export function signalStatus(signal: EndingSignal): number {

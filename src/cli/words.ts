@@ -28,6 +28,19 @@ export function splitWords(argv: readonly string[], specs: readonly CommandSpec[
 	return split(name, argv, first, argv[first] === "--" ? first + 1 : first);
 }
 
+/** Whether `--json` is among our words as an option, not as the value of another. */
+export function asksForJson({ name, own }: Words, specs: readonly CommandSpec[]): boolean {
+	const called = specs.filter((spec) => spec.name.split(" ")[0] === name || spec.alias === name);
+	const takesValue = valueOptions([...GLOBAL_OPTIONS, ...called.flatMap((spec) => spec.options)]);
+	for (let index = 0; index < own.length; index++) {
+		const word = own[index] ?? "";
+		if (word === "--") return false;
+		if (word === "--json") return true;
+		if (word.startsWith("-") && takesNext(word, takesValue)) index++;
+	}
+	return false;
+}
+
 function split(name: string, argv: readonly string[], end: number, start: number): Words {
 	return { name, own: argv.slice(0, end), inner: start < argv.length ? argv.slice(start) : undefined };
 }

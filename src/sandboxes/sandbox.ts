@@ -66,11 +66,10 @@ export class Sandbox implements AsyncDisposable {
 	readonly reasons: readonly Reason[];
 	/** The published ports, with the host's side of each. */
 	readonly ports: readonly PublishedPort[];
-	/** Processes in the background, which go on when this process ends. */
-	readonly processes: Processes;
 	readonly #context: Context;
 	readonly #recorded: Recorded;
 	readonly #containerEnv: Readonly<Record<string, string>>;
+	#processes: Processes | undefined;
 
 	/** @internal */
 	constructor(context: Context, facts: SandboxFacts) {
@@ -87,7 +86,12 @@ export class Sandbox implements AsyncDisposable {
 		this.created = facts.fresh;
 		this.reasons = facts.reasons;
 		this.ports = facts.ports;
-		this.processes = new Processes(this.#processHost());
+	}
+
+	/** Processes in the background, which go on when this process ends. */
+	get processes(): Processes {
+		this.#processes ??= new Processes(this.#processHost());
+		return this.#processes;
 	}
 
 	/**

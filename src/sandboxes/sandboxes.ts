@@ -16,7 +16,7 @@ import { type EventSink, toSafeSink } from "./events.js";
 import { fleetLabels, LABEL } from "./labels.js";
 import { listSandboxes, type SandboxInfo } from "./list.js";
 import { parseName, parsePrefix } from "./names.js";
-import { observeAll } from "./observe.js";
+import { observeAll, observeByName } from "./observe.js";
 import { openContext } from "./open.js";
 import type { CallOptions, CreateOptions, PlanOptions, ProgressCallOptions } from "./options.js";
 import { describeReason, type Reason } from "./reasons.js";
@@ -186,9 +186,11 @@ export class Sandboxes {
 		const known = parseName(name);
 		const { signal } = normaliseCall(options);
 		const context = await this.#open();
-		const observed = await observeAll(context, known, signal);
+		// By its name in one call; only one that is not found so is looked for by its labels.
+		const named = await observeByName(context, known, signal);
+		const observed = named.record ? named.observed : await observeAll(context, known, signal);
 		const [container] = [...observed.ours].sort(newestFirst);
-		const record = container && (await context.engine.inspectContainer(container.id, { signal }));
+		const record = named.record ?? (container && (await context.engine.inspectContainer(container.id, { signal })));
 		if (!container || !record) throw await this.#notFound(context, known);
 		if (!container.recorded.ok) {
 			throw new SandboxError(

@@ -9,6 +9,7 @@ import {
 	fchmodSync,
 	fchownSync,
 	fsyncSync,
+	lstatSync,
 	openSync,
 	readlinkSync,
 	renameSync,
@@ -103,8 +104,8 @@ export class Workspaces {
 
 	/** Whether there is a workspace under this id. */
 	async exists(id: string): Promise<boolean> {
-		checkId(id);
-		return within(this.#root.path, ["workspaces"], (parent) => findStat(parent, id)?.isDirectory() === true) ?? false;
+		// The root and its areas are nobody else's to change; only what is below a workspace is not trusted.
+		return lstatSync(this.workspacePath(id), { throwIfNoEntry: false })?.isDirectory() === true;
 	}
 
 	/** The ids of all workspaces. */

@@ -3,6 +3,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { createServer, request as httpRequest } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { docker, inspect, TEST_IMAGE } from "../support/fleet.js";
 import { buildProgramOnce, type CliFleet, type Ended, makeCliFleet } from "./sbx.js";
@@ -169,7 +170,7 @@ describe("stop", () => {
 		const { id } = await create("stopped");
 		const ended = await fleet.sbx(["stop", "nosuch", "stopped"]);
 		expect(ended).toMatchObject({ status: 1, stdout: "stopped: stopped\n" });
-		expect(ended.stderr).toMatch(/^sbx: sandbox nosuch: .*\nhint: create it first: sbx create nosuch\n$/);
+		expect(ended.stderr).toMatch(/^sbx: sandbox nosuch: .*\nhint: create it first: .*sbx create nosuch\n$/);
 		expect((await inspect(id))["State"]).toMatchObject({ Running: false });
 	});
 });
@@ -216,11 +217,12 @@ describe("remove", () => {
 			stderr: "sbx: nosuch: there is none of this name\n",
 		});
 		for (const [name, one] of Object.entries(made)) expect(await isGone(name, one)).toBe(true);
-		expect(await fleet.sbx(["rm", "nosuch", "--force"])).toMatchObject({ status: 0, stdout: "" });
+		expect(await fleet.sbx(["rm", "nosuch", "--force"])).toMatchObject({ status: 0, stdout: "", stderr: "" });
+		expect(await fleet.sbx(["rm", "nosuch", "--force", "--quiet"])).toMatchObject({ status: 0, stderr: "" });
 		const json = await fleet.sbx(["rm", "nosuch", "--json"]);
-		expect({ status: json.status, answer: JSON.parse(json.stdout) }).toEqual({
+		expect({ status: json.status, answer: JSON.parse(json.stdout) }).toMatchObject({
 			status: 1,
-			answer: [{ name: "nosuch", removed: false }],
+			answer: [{ name: "nosuch", removed: false, error: { code: "not_found" } }],
 		});
 	});
 
@@ -246,7 +248,9 @@ describe("remove", () => {
 				expect(ended.stdout.split("\n").sort()).toEqual(["", "r1: removed", "r3: removed"]);
 				expect(ended.stderr).toMatch(/^sbx: removed 2 of 3 sandboxes; not removed: r2 \(/);
 				const json = await own.sbx(["rm", "--all", "--json"], { env: { DOCKER_HOST: refusing.host } });
-				expect(JSON.parse(json.stdout)).toMatchObject([{ name: "r2", removed: false }]);
+				expect(JSON.parse(json.stdout)).toMatchObject([
+					{ name: "r2", removed: false, error: { code: "release_failed" } },
+				]);
 				expect(JSON.parse(json.stderr)).toMatchObject({ error: { code: "release_failed" } });
 			} finally {
 				await refusing.close();
@@ -303,4 +307,22 @@ describe("images", () => {
 		expect(ended).toMatchObject({ status: 2, stdout: "" });
 		expect(ended.stderr).toMatch(/did you mean "node"/);
 	});
+});
+
+test("create that is ended by SIGTERM takes back what was half made, and says so", async () => {
+	const own = makeCliFleet();
+	try {
+		const ended = await own.sbx(["create", "k", ...IMAGE], {
+			started: async (child) => {
+				// From the first row on there is something to take back, and a lock is held.
+				while (child.exitCode === null && !existsSync(join(own.root, "ledger.jsonl"))) await sleep(5);
+				child.kill("SIGTERM");
+			},
+		});
+		expect(ended).toMatchObject({ status: 143, signal: null, stdout: "", stderr: "sbx: ended by SIGTERM\n" });
+		expect(await own.containers()).toEqual([]);
+		expect((await own.sbx(["ls", "--json"])).stdout).toBe("[]\n");
+	} finally {
+		await own.dispose();
+	}
 });

@@ -1,5 +1,9 @@
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { docker, TEST_IMAGE } from "../support/fleet.js";
 import { buildProgramOnce, type CliFleet, makeCliFleet, SBX } from "./sbx.js";
@@ -82,6 +86,28 @@ describe("streams", () => {
 	});
 });
 
+describe("output that cannot be written", () => {
+	test("a reader of stderr that leaves ends the command as one of stdout does", async () => {
+		const { stdout, stderr } = await fleet.shell(
+			'{ sbx exec w -c "yes stderr-reader >&2" 2>&1 >/dev/null; echo "status $?" >&3; } 3>&2 | head -n 1',
+		);
+		expect({ stdout, stderr }).toEqual({ stdout: "stderr-reader\n", stderr: "status 141\n" });
+		expect(await runsInside("stderr-reader")).toBe(false);
+	});
+
+	test.skipIf(!existsSync("/dev/full")).each([
+		["exec w -- echo hi", 125],
+		["exec w -- yes full-disk", 125],
+		["ls", 1],
+		["--version", 1],
+		["--help", 1],
+	])("%s on a full disk is a failure that names it", async (line, status) => {
+		const ended = await fleet.shell(`sbx ${line} >/dev/full`);
+		expect(ended.status).toBe(status);
+		expect(ended.stderr).toMatch(/^sbx: the output could not be written: ENOSPC[^\n]*\n$/);
+	});
+});
+
 describe("words", () => {
 	test("behind -- and behind the first word they are the command's, untouched", async () => {
 		const odd = ["--json", "-t", "--", "a b", "$HOME", "*", "", "--root", "'\""];
@@ -137,7 +163,7 @@ describe("statuses", () => {
 		const ended = await fleet.sbx(["exec", "none", "--", "ls"]);
 		expect(ended).toMatchObject({ status: 125, stdout: "" });
 		expect(ended.stderr).toMatch(
-			/^sbx: sandbox none: there is none of this name .*\nhint: create it first: sbx create none\n$/,
+			/^sbx: sandbox none: there is none of this name .*\nhint: create it first: .*sbx create none\n$/,
 		);
 		expect(JSON.parse((await fleet.sbx(["ls", "--json"])).stdout)).toHaveLength(1);
 	});
@@ -180,6 +206,7 @@ describe("signals", () => {
 		["SIGINT", 130],
 		["SIGTERM", 143],
 		["SIGHUP", 129],
+		["SIGQUIT", 131],
 	] as const)("%s ends the command with all it started, and the status is %i", async (signal, status) => {
 		const seconds = `5${status}`;
 		const ended = await exec_(["-c", `trap '' TERM; setsid sleep ${seconds} & echo up; sleep ${seconds}`], (child) =>
@@ -188,6 +215,13 @@ describe("signals", () => {
 		expect(ended).toMatchObject({ status, signal: null, stdout: "up\n" });
 		expect(ended.stderr).toBe(`sbx: ended by ${signal}\n`);
 		expect(await runsInside(`sleep ${seconds}`)).toBe(false);
+	});
+
+	test("SIGUSR1 does nothing", async () => {
+		const ended = await exec_(["-c", "echo up; sleep 1; exit 4"], (child) =>
+			untilOutput(child).then(() => child.kill("SIGUSR1")),
+		);
+		expect(ended).toMatchObject({ status: 4, stderr: "" });
 	});
 
 	test("SIGTERM is heard while nobody reads the output", async () => {
@@ -260,6 +294,38 @@ describe("-t", () => {
 		);
 		expect(text).toContain("held\n");
 		expect(text).toMatch(/status=143\nicanon\n/);
+	});
+
+	test("the terminal is given back when the program is ended at once", async () => {
+		const script = `import(process.env.MODULE).then(({ processIo, endBy }) => {
+			process.on("SIGTERM", () => {});
+			process.stdin.setRawMode(true);
+			processIo().passOutputUnchanged();
+			endBy("SIGTERM");
+			setTimeout(() => {}, 5000);
+		})`;
+		const { text } = await onTerminal(
+			`MODULE='${fileURLToPath(new URL("../../src/cli/process-io.ts", import.meta.url))}' "$NODE" --import tsx -e '${script}'; echo "status=$?"; stty -a | grep -o -- '-\\?opost'`,
+		);
+		expect(text).toContain("status=143\nopost\n");
+		expect(text).toMatch(/\nicanon\n/);
+	});
+
+	test("a terminal that vanishes ends command and program, without a trace of Node's", async () => {
+		const told = join(fleet.root, "..", "vanished");
+		const { NODE_EXTRA_CA_CERTS: _certs, ...env } = process.env;
+		// The first process of a terminal is the one that hears of its end.
+		const line = `echo $$ >"$TOLD"; exec "$NODE" "$SBX" exec -t w -c 'echo held; sleep 5678' 2>"$TOLD.err"`;
+		const child = spawn("script", ["-qec", line, "/dev/null"], {
+			env: { ...env, ...fleet.env, SBX, NODE: process.execPath, SHELL: "/bin/sh", TOLD: told },
+			stdio: ["pipe", "pipe", "inherit"],
+		});
+		await Promise.race([untilOutput(child), once(child, "close")]);
+		child.kill("SIGKILL");
+		const words = `/proc/${readFileSync(told, "utf8").trim()}/cmdline`;
+		await expect.poll(() => existsSync(words) && readFileSync(words, "utf8"), { timeout: 10_000 }).toBeFalsy();
+		expect(readFileSync(`${told}.err`, "utf8")).toBe("sbx: ended by SIGHUP\n");
+		expect(await runsInside("sleep 5678")).toBe(false);
 	});
 
 	test("without a terminal on stdin it is refused, with what to do", async () => {

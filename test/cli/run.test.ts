@@ -13,6 +13,7 @@ async function runHere(...argv: string[]): Promise<{ status: number; stdout: str
 		stderr,
 		env: { SANDBOXES_ROOT: "/nonexistent/root" },
 		signals: new EventEmitter() as Signals,
+		endBy: () => {},
 		stdinKind: () => "nothing",
 		passOutputUnchanged: () => {},
 	};
@@ -37,6 +38,10 @@ describe("bad words end with status 2, name what is wrong and hint at what was m
 		[["create", "w", "--image", "a", "--runtime", "b"], /either --runtime or --image/, /./],
 		[["create", "w", "--runtime", "nod"], /did you mean "node"/, /./],
 		[["--prefix", "NO", "list"], /prefix: expected/, /./],
+		[["--engine", "ssh://x", "list"], /ssh:\/\/ is not supported/, /./],
+		[["help", "bogus"], /unknown command 'bogus'/, /hint: /],
+		[["create", "w", "--zzzzzzzz"], /unknown option '--zzzzzzzz'/, /hint: sbx create --help/],
+		[["images", "build", "x", "--zzzzzzzz"], /unknown option/, /hint: sbx images build --help/],
 		[["--root", "/", "list"], /root: /, /./],
 		[["images", "buidl", "node"], /unknown command 'buidl'/, /did you mean build/],
 		[["remove"], /at least one name/, /hint: sbx remove --all/],
@@ -100,6 +105,10 @@ test("with --json a failure is one line of JSON on stderr, before or after the c
 		expect(JSON.parse(stderr)).toMatchObject({ error: { code: "invalid_input", details: { field: "name" } } });
 	}
 	expect(JSON.parse((await runHere("lst", "--json")).stderr)).toMatchObject({ error: { code: "usage" } });
+});
+
+test("--json as the value of another option is no wish for JSON", async () => {
+	expect((await runHere("exec", "-e", "--json", "Bad Name", "--", "ls")).stderr).toMatch(/^sbx: name: /);
 });
 
 test("--json behind -- is the command's, so a failure stays words", async () => {

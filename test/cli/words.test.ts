@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { allCommands } from "../../src/cli/commands.js";
-import { splitWords } from "../../src/cli/words.js";
+import { asksForJson, splitWords } from "../../src/cli/words.js";
 
 const specs = allCommands({});
 
@@ -47,4 +47,18 @@ test("whatever stands behind -- arrives untouched", () => {
 			expect(splitWords(["exec", "-e", "A=1", "w", "--", ...words], specs).inner).toEqual(words);
 		}),
 	);
+});
+
+test.each([
+	["exec -e --json w -- true", false],
+	["exec --json -e A w -- true", true],
+	["--json exec w", true],
+	["exec w -- --json", false],
+	["create w --memory --json", false],
+	["rm w --json", true],
+	["rm -- --json", false],
+	["images list --json", true],
+	["nosuch --json", true],
+])("whether %s asks for JSON: %s", (line, asks) => {
+	expect(asksForJson(splitWords(line.split(" "), specs), specs)).toBe(asks);
 });

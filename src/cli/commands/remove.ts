@@ -1,7 +1,8 @@
 /** `sbx remove NAME…`: deletes containers and workspaces. */
-import { isSandboxError } from "../../index.js";
+import { isSandboxError, SandboxError } from "../../index.js";
 import { refuse } from "../arguments.js";
 import { forEach, type Told } from "../each.js";
+import { printFailure, toFailure } from "../failure.js";
 import type { Session } from "../session.js";
 import { type Call, type CommandSpec, command } from "../spec.js";
 import { STATUS } from "../statuses.js";
@@ -9,6 +10,10 @@ import { STATUS } from "../statuses.js";
 interface RemoveFlags {
 	readonly all?: boolean;
 	readonly force?: boolean;
+}
+
+interface Removal extends Told {
+	readonly removed: boolean;
 }
 
 export const removeCommand: CommandSpec = command<RemoveFlags>({
@@ -29,20 +34,23 @@ async function removeNamed({ session, names, flags }: Call<RemoveFlags>): Promis
 		return removeAll(session);
 	}
 	if (names.length === 0) throw refuse("NAME", "at least one name", "", "sbx remove --all removes all of them");
-	return forEach(session, names, async (name) => {
+	return forEach<Removal>(session, names, async (name) => {
 		const removed = await session.sandboxes.remove(name, { signal: session.signal });
-		if (!removed) await session.err.write(session.json ? "" : `sbx: ${name}: there is none of this name\n`);
-		return {
-			text: removed ? `${name}: removed\n` : "",
-			answer: { name, removed },
-			status: removed || flags.force ? STATUS.ok : STATUS.failed,
-		};
+		if (removed || flags.force) {
+			return { text: removed ? `${name}: removed\n` : "", answer: { name, removed }, status: STATUS.ok };
+		}
+		const failure = toFailure(
+			new SandboxError("not_found", `${name}: there is none of this name`, { details: { name } }),
+			false,
+		);
+		await session.err.write(printFailure(failure, session.json));
+		return { text: "", answer: { name, removed, error: failure.record ?? {} }, status: failure.status };
 	});
 }
 
 /** The library's event tells each name as it goes; its error at the end names those that stayed. */
 async function removeAll(session: Session): Promise<number> {
-	const answers: (Told & { readonly removed: boolean })[] = [];
+	const answers: Removal[] = [];
 	session.onEvent = (event) => {
 		if (event.type !== "removed") return;
 		answers.push({ name: event.name, removed: true });
@@ -55,7 +63,7 @@ async function removeAll(session: Session): Promise<number> {
 			const failed = error.details.failed.map(({ name, error: message }) => ({
 				name,
 				removed: false,
-				error: { message },
+				error: { code: "release_failed", message },
 			}));
 			await session.answer("", [...answers, ...failed]);
 		}
