@@ -219,7 +219,7 @@ describe.each(["dash", "bash", "busybox"] as const)("in a sandbox whose sh is %s
 		const emptied = await box.processes.start(empties, { maxLogBytes: 64 * 1024 });
 		expect((await ended(box, emptied)).exitCode).toBe(8);
 		expect((await logsOf(box, emptied.id, { tail: 1 })).stdout.toString()).toMatch(/\0*end\n$/);
-		const deletes = ["sh", "-c", `rm -r ~/.sandboxes/processes/$SANDBOXES_EXEC; ${work}`, "sh", "deleted"];
+		const deletes = ["sh", "-c", `sleep 0.5; rm -r ~/.sandboxes/processes/$SANDBOXES_EXEC; ${work}`, "sh", "deleted"];
 		const deleted = await box.processes.start(deletes, { maxLogBytes: 64 * 1024 });
 		await expect
 			.poll(async () => (await box.exec("cat emptied deleted")).stdout, { timeout: 10_000 })
