@@ -677,10 +677,9 @@ test("on a full disk a sandbox can still be removed", async () => {
 		expect(await own.containers()).toEqual([]);
 		expect((await own.sandboxes.create("another", { image, network: "none" })).outcome).toBe("created");
 	} finally {
-		await own.sandboxes.removeAll();
+		await own.dispose();
 		execFileSync("umount", ["-l", home]);
 		rmSync(home, { recursive: true, force: true });
-		await own.dispose().catch(() => {});
 	}
 });
 
