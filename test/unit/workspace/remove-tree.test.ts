@@ -328,7 +328,7 @@ describe("a tree whose directory is swapped for a link out of it, again and agai
 		}`;
 
 	/** The rounds played, and how many files of the decoy were lost, in a race of at most `limitMs`. */
-	async function race(remove: (tree: string) => Promise<void>, limitMs: number, stopAtLoss: boolean) {
+	async function race(remove: (tree: string) => Promise<void>, limitMs: number) {
 		const place = scratch("race");
 		const tree = join(place, "tree");
 		const decoy = join(place, "decoy");
@@ -344,7 +344,7 @@ describe("a tree whose directory is swapped for a link out of it, again and agai
 		let lost = 0;
 		const end = Date.now() + limitMs;
 		try {
-			while (Date.now() < end && !(stopAtLoss && lost > 0)) {
+			while (Date.now() < end || (swapsSeen === 0 && Date.now() < end + 10_000)) {
 				rounds += 1;
 				try {
 					mkdirSync(join(tree, "new", "sub"), { recursive: true });
@@ -368,14 +368,23 @@ describe("a tree whose directory is swapped for a link out of it, again and agai
 	}
 
 	test("costs not a byte outside, where a walk by path loses some", async () => {
-		const ours = await race(async (tree) => void (await removeTree(tree)), 4000, false);
+		const ours = await race(async (tree) => void (await removeTree(tree)), 4000);
 		expect(ours.lost).toBe(0);
 
 		expect(ours.rounds).toBeGreaterThan(10);
 		expect(ours.swapsSeen).toBeGreaterThan(0);
-		const naive = await race(removeByPath, 8000, true);
-		// The control: the race is live in this very set-up.
-		expect(naive.lost).toBeGreaterThan(0);
+		// The control, with the attacker's swap at the one moment that counts: between the look at a path and its use.
+		const place = scratch("control");
+		const [tree, decoy] = [join(place, "tree"), join(place, "decoy")];
+		mkdirSync(join(tree, "d"), { recursive: true });
+		mkdirSync(decoy);
+		for (let i = 0; i < FILES; i++) writeFileSync(join(decoy, `f${i}`), "kept");
+		removeByPath(tree, (at) => {
+			if (at !== join(tree, "d")) return;
+			renameSync(at, join(tree, "x"));
+			symlinkSync(decoy, at);
+		});
+		expect(countFiles(decoy)).toBe(0);
 	}, 40_000);
 });
 
@@ -385,9 +394,11 @@ function countFiles(directory: string): number {
 }
 
 /** What must not be done: look at a path, then use it. */
-async function removeByPath(path: string): Promise<void> {
+function removeByPath(path: string, between: (path: string) => void): void {
 	const stat = lstatSync(path, { throwIfNoEntry: false });
-	if (!stat?.isDirectory()) return rmSync(path, { force: true });
-	for (const name of readdirSync(path)) await removeByPath(join(path, name)).catch(() => {});
-	rmdirSync(path);
+	if (stat?.isDirectory()) {
+		between(path);
+		for (const name of readdirSync(path)) removeByPath(join(path, name), between);
+	}
+	rmSync(path, { recursive: true, force: true });
 }
