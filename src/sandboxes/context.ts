@@ -2,7 +2,7 @@
 import type { Engine } from "../engine/engine.js";
 import type { Commands } from "../exec/commands.js";
 import type { Images } from "../images/images.js";
-import type { Ledger } from "../ledger/ledger.js";
+import type { Ledger, Stored } from "../ledger/ledger.js";
 import { rowKey, type SandboxRow } from "../ledger/row.js";
 import type { NamedLocks } from "../locks/named-locks.js";
 import type { Clock } from "../primitives/clock.js";
@@ -31,8 +31,12 @@ export function keyOf(context: Context, name: string): string {
 	return rowKey(context.fleet.prefix, name);
 }
 
-/** The row of a sandbox that is meant to be there: a released one reads as none. */
+/** The row of a sandbox that is meant to be there; a released one is none. */
+export function toLive(stored: Stored<SandboxRow> | undefined): SandboxRow | undefined {
+	return stored && stored.row.state !== "released" ? stored.row : undefined;
+}
+
+/** {@link toLive} of what the ledger says now. */
 export async function findRow(context: Context, name: string): Promise<SandboxRow | undefined> {
-	const found = await context.ledger.get(keyOf(context, name));
-	return found && found.row.state !== "released" ? found.row : undefined;
+	return toLive(await context.ledger.get(keyOf(context, name)));
 }

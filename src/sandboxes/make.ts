@@ -4,11 +4,11 @@ import type { SandboxRow } from "../ledger/row.js";
 import { messageOf } from "../primitives/errors.js";
 import { buildContainer, type Plan } from "./build.js";
 import { toOwnerIds } from "./container-spec.js";
-import type { Context } from "./context.js";
+import { type Context, toLive } from "./context.js";
 import { fleetLabels, LABEL } from "./labels.js";
 import type { Guard } from "./look.js";
 import { toContainerName } from "./names.js";
-import { type Intent, Operation, toLive } from "./operation.js";
+import { type Intent, Operation } from "./operation.js";
 import { discardWorkspace } from "./remove.js";
 import type { ResolvedRequest } from "./request.js";
 import { adjust } from "./settle.js";
@@ -86,10 +86,9 @@ export async function findLinkedWorkspace(
 	name: string,
 	stored: Stored<SandboxRow> | undefined,
 ): Promise<string | undefined> {
-	const links = await context.workspaces.links();
-	const link = links.find((candidate) => candidate.prefix === context.fleet.prefix && candidate.name === name);
-	if (!link || (stored?.row.state === "released" && stored.row.workspaceId === link.id)) return undefined;
-	return (await context.workspaces.exists(link.id)) ? link.id : undefined;
+	const id = await context.workspaces.linked(context.fleet.prefix, name);
+	if (id === undefined || (stored?.row.state === "released" && stored.row.workspaceId === id)) return undefined;
+	return (await context.workspaces.exists(id)) ? id : undefined;
 }
 
 export function toIntent(wanted: ResolvedRequest, row: SandboxRow | undefined, workspaceId: string): Intent {

@@ -11,6 +11,7 @@ import { Workspaces } from "../workspace/workspaces.js";
 import type { Context } from "./context.js";
 import type { EventSink } from "./events.js";
 import { LABEL, parseLabels } from "./labels.js";
+import { toRowFields } from "./settle.js";
 
 export interface OpenOptions {
 	readonly rootPath: string;
@@ -106,13 +107,10 @@ async function rebuildRows(
 			epoch: recorded.epoch,
 			containerId: container.id,
 			workspaceId: recorded.workspaceId,
-			shape: { ...recorded.shape } as never,
 			env: {},
 			labels: recorded.labels,
-			stopGraceMs: recorded.stopGraceMs,
-			libc: recorded.libc,
-			createdAtMs: recorded.createdAtMs,
 			at,
+			...toRowFields(recorded),
 		});
 	}
 	return { rows, epochFloor };

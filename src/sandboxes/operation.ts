@@ -7,7 +7,7 @@ import type { Stored } from "../ledger/ledger.js";
 import type { SandboxRow } from "../ledger/row.js";
 import { SandboxError } from "../primitives/errors.js";
 import { thisOwner } from "../primitives/owner.js";
-import { type Context, keyOf } from "./context.js";
+import { type Context, keyOf, toLive } from "./context.js";
 
 /** What an operation records when it begins; the rest follows from the context. */
 export type Intent = Pick<SandboxRow, "workspaceId" | "env" | "labels"> &
@@ -99,11 +99,6 @@ export class Operation {
 		this.#revision = revision;
 		this.#row = row;
 	}
-}
-
-/** The row of a sandbox that is meant to be there; a released one is none. */
-export function toLive(stored: Stored<SandboxRow> | undefined): SandboxRow | undefined {
-	return stored && stored.row.state !== "released" ? stored.row : undefined;
 }
 
 /** Whether a row says that its sandbox is being removed: its workspace is never used again. */

@@ -1,12 +1,12 @@
 /** Takes a sandbox away: its row says so first, then its containers go by id, then its directories. */
 import { sleep } from "../primitives/abort.js";
 import { isSandboxError, messageOf, systemCode } from "../primitives/errors.js";
-import type { Context } from "./context.js";
+import { type Context, toLive } from "./context.js";
 import type { ObservedContainer } from "./decide.js";
 import { purgeAsRoot } from "./helper.js";
 import { type Guard, type Look, look } from "./look.js";
 import { removeUnusedNetwork } from "./network.js";
-import { Operation, toLive } from "./operation.js";
+import { Operation } from "./operation.js";
 import { parseShape } from "./shape-json.js";
 
 /** How often the world may change under a removal before it gives up. */
@@ -116,9 +116,8 @@ async function workspaceIdsOf(
 	const ids = new Set<string>();
 	if (rowWorkspaceId !== undefined) ids.add(rowWorkspaceId);
 	for (const container of ours) if (container.recorded.ok) ids.add(container.recorded.recorded.workspaceId);
-	for (const link of await context.workspaces.links()) {
-		if (link.prefix === context.fleet.prefix && link.name === name) ids.add(link.id);
-	}
+	const linked = await context.workspaces.linked(context.fleet.prefix, name);
+	if (linked !== undefined) ids.add(linked);
 	return [...ids];
 }
 

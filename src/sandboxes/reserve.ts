@@ -1,9 +1,9 @@
 /** A workspace for a name that has no sandbox yet. */
 import { toOwnerIds } from "./container-spec.js";
-import { type Context, keyOf } from "./context.js";
+import { type Context, findRow, keyOf, toLive } from "./context.js";
 import { type Guard, look } from "./look.js";
 import { findLinkedWorkspace } from "./make.js";
-import { isEnding, Operation, toLive } from "./operation.js";
+import { isEnding, Operation } from "./operation.js";
 import { removeAllOf } from "./remove.js";
 
 /** The workspace's path: the one the name has, or an empty one that its first `create()` will use. */
@@ -14,7 +14,7 @@ export async function findOrReserve(
 	signal: AbortSignal | undefined,
 ): Promise<string> {
 	const key = keyOf(context, name);
-	const row = toLive(await context.ledger.get(key));
+	const row = await findRow(context, name);
 	if (row && !isEnding(row)) return context.workspaces.workspacePath(row.workspaceId);
 	return context.locks.hold(
 		key,

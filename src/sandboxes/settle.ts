@@ -3,10 +3,11 @@ import { randomUUID } from "node:crypto";
 import type { Stored } from "../ledger/ledger.js";
 import type { SandboxRow } from "../ledger/row.js";
 import { isSandboxError } from "../primitives/errors.js";
-import { type Context, keyOf } from "./context.js";
+import { type Context, keyOf, toLive } from "./context.js";
 import type { ObservedContainer } from "./decide.js";
+import type { Recorded } from "./labels.js";
 import { toContainerName } from "./names.js";
-import { overtaken, toLive } from "./operation.js";
+import { overtaken } from "./operation.js";
 import { removeContainers } from "./remove.js";
 import type { Request, ResolvedRequest } from "./request.js";
 import type { Adjustable } from "./shape.js";
@@ -99,13 +100,16 @@ export function toRow(context: Context, name: string, container: ObservedContain
 		env: {},
 		labels: recorded?.labels ?? {},
 		at: context.clock.nowMs(),
-		...(recorded
-			? {
-					shape: { ...recorded.shape } as never,
-					stopGraceMs: recorded.stopGraceMs,
-					libc: recorded.libc,
-					createdAtMs: recorded.createdAtMs,
-				}
-			: {}),
+		...(recorded ? toRowFields(recorded) : {}),
+	};
+}
+
+/** What labels and rows both hold of a container. */
+export function toRowFields(recorded: Recorded): Pick<SandboxRow, "shape" | "stopGraceMs" | "libc" | "createdAtMs"> {
+	return {
+		shape: { ...recorded.shape } as never,
+		stopGraceMs: recorded.stopGraceMs,
+		libc: recorded.libc,
+		createdAtMs: recorded.createdAtMs,
 	};
 }

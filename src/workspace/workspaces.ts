@@ -182,10 +182,17 @@ export class Workspaces {
 		checkPlain("name", name);
 		const removed = within(this.#root.path, ["names", prefix], (parent) => {
 			if (!findStat(parent, name)?.isSymbolicLink()) return false;
-			if (id !== undefined && LINK_TARGET.exec(readLink(parent, name) ?? "")?.[1] !== id) return false;
+			if (id !== undefined && linkedId(parent, name) !== id) return false;
 			return ignoring(["ENOENT"], () => unlinkSync(parent.at(name)));
 		});
 		return removed ?? false;
+	}
+
+	/** The workspace that the link of a name leads to, there or not; `undefined` where there is no such link. */
+	async linked(prefix: string, name: string): Promise<string | undefined> {
+		checkPlain("prefix", prefix);
+		checkPlain("name", name);
+		return within(this.#root.path, ["names", prefix], (parent) => linkedId(parent, name));
 	}
 
 	/** All links to workspaces, in the order of prefix and name. Whether the workspace is there is not looked at. */
@@ -195,7 +202,7 @@ export class Workspaces {
 			for (const prefix of entryNames(names, "directory")) {
 				within(this.#root.path, ["names", prefix], (parent) => {
 					for (const name of entryNames(parent, "link")) {
-						const id = LINK_TARGET.exec(readLink(parent, name) ?? "")?.[1];
+						const id = linkedId(parent, name);
 						if (id) links.push({ prefix, name, id });
 					}
 				});
@@ -268,6 +275,10 @@ function entryNames(directory: Directory, type: "directory" | "link"): string[] 
 		}
 	}
 	return names;
+}
+
+function linkedId(parent: Directory, name: string): string | undefined {
+	return LINK_TARGET.exec(readLink(parent, name) ?? "")?.[1];
 }
 
 function readLink(parent: Directory, name: string): string | undefined {
