@@ -69,12 +69,15 @@ export function decide(wanted: Wanted, observed: Observed, nowMs: number): Decis
 	return { ...about, action: container.state === "running" ? "serve" : "start", reasons };
 }
 
+/** What tells which of two containers is the newer. */
+export type Datable = Pick<ObservedContainer, "id" | "createdAtMs" | "recorded">;
+
 /** The newest by creation, then by id: the same choice whatever the order of the observation. */
-export function newestFirst(a: ObservedContainer, b: ObservedContainer): number {
+export function newestFirst(a: Datable, b: Datable): number {
 	return createdAt(b) - createdAt(a) || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0);
 }
 
-function createdAt(container: ObservedContainer): number {
+function createdAt(container: Datable): number {
 	return container.recorded.ok ? container.recorded.recorded.createdAtMs : container.createdAtMs;
 }
 

@@ -2,6 +2,7 @@
 import type { ContainerState, ContainerSummary, PublishedPort } from "../engine/engine.js";
 import type { SandboxRow } from "../ledger/row.js";
 import type { Context } from "./context.js";
+import { type Datable, newestFirst } from "./decide.js";
 import { fleetLabels, LABEL, parseLabels } from "./labels.js";
 import type { Shape } from "./shape.js";
 import { parseShape } from "./shape-json.js";
@@ -40,12 +41,13 @@ export async function listSandboxes(context: Context, signal?: AbortSignal): Pro
 		context.engine.listContainers(fleetLabels(context.fleet, "sandbox"), { signal }),
 		context.ledger.all(),
 	]);
-	const byName = new Map<string, ContainerSummary>();
+	const byName = new Map<string, Listed>();
 	for (const container of containers) {
 		const name = container.labels[LABEL.name];
 		if (name === undefined) continue;
+		const listed: Listed = { ...container, recorded: parseLabels(container.labels) };
 		const other = byName.get(name);
-		if (!other || isNewer(container, other)) byName.set(name, container);
+		if (!other || newestFirst(listed, other) < 0) byName.set(name, listed);
 	}
 	const ownRows = new Map<string, SandboxRow>();
 	for (const { row } of rows.values()) {
@@ -56,14 +58,10 @@ export async function listSandboxes(context: Context, signal?: AbortSignal): Pro
 	return infos.sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
 }
 
-function isNewer(a: ContainerSummary, b: ContainerSummary): boolean {
-	const [timeA, timeB] = [a, b].map((container) => Number(container.labels[LABEL.createdAt]) || container.createdAtMs);
-	return (timeA ?? 0) > (timeB ?? 0) || (timeA === timeB && a.id > b.id);
-}
+type Listed = ContainerSummary & Datable;
 
-function toInfo(context: Context, name: string, container: ContainerSummary, row: SandboxRow | undefined): SandboxInfo {
-	const parsed = parseLabels(container.labels);
-	const { state } = container;
+function toInfo(context: Context, name: string, container: Listed, row: SandboxRow | undefined): SandboxInfo {
+	const { state, recorded: parsed } = container;
 	if (!parsed.ok) {
 		return {
 			...describe(undefined),
